@@ -1,0 +1,202 @@
+"""What the provider tells the sender: words, and the manner in which they are (not) delivered.
+
+Answers are values. The dialects turn `Accepted`, `Refused` and `Reply` into bytes of their wire;
+`simulator.servers.wire` is the one place that carries the manners out. Neither knows a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+from enum import StrEnum
+
+
+class RetryAfterKind(StrEnum):
+    """The shapes in which real services send Retry-After (RFC 9110, section 10.2.3), and the wrong ones."""
+
+    SECONDS = "seconds"
+    DATE = "date"
+    ZERO = "zero"
+    GARBAGE = "garbage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryAfter:
+    """A Retry-After to be told; a missing one is None where this is optional."""
+
+    kind: RetryAfterKind
+    seconds: float = 0.0
+
+    def text(self, now: datetime) -> str:
+        """Return the header's value as it goes out at `now`."""
+        match self.kind:
+            case RetryAfterKind.SECONDS:
+                return f"{self.seconds:g}"
+            case RetryAfterKind.DATE:
+                # An HTTP-date has whole seconds; rounding up keeps "not before" true.
+                at = now + timedelta(seconds=self.seconds)
+                if at.microsecond:
+                    at = at.replace(microsecond=0) + timedelta(seconds=1)
+                return format_datetime(at, usegmt=True)
+            case RetryAfterKind.ZERO:
+                return "0"
+            case RetryAfterKind.GARBAGE:
+                return "soon, perhaps"
+
+
+class Reason(StrEnum):
+    """Why the provider itself, without any rule, refuses. Dialects map each to their own code."""
+
+    INVALID = "invalid_request"
+    KEY_REQUIRED = "key_required"
+    KEY_IN_FLIGHT = "key_in_flight"
+    KEY_REUSED = "key_reused"
+    TOO_LARGE = "too_large"
+    TOO_MANY_RECIPIENTS = "too_many_recipients"
+    NO_RECIPIENTS = "invalid_recipient"
+    RATE_LIMITED = "rate_limited"
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRecipient:
+    """One recipient that the provider will not take, while others may be taken."""
+
+    recipient: str
+    code: int
+    enhanced: str | None = None
+    text: str = "no such mailbox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Yes: responsibility for these recipients is taken."""
+
+    id: str
+    message_id: str | None
+    recipients: tuple[str, ...]
+    refused: tuple[RefusedRecipient, ...] = ()
+    replayed: bool = False
+    """True if this repeats the first answer of an idempotency key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """No, for a reason of the provider's own."""
+
+    reason: Reason
+    detail: str
+    refused: tuple[RefusedRecipient, ...] = ()
+    retry_after: RetryAfter | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """Exactly these words, because a rule says so."""
+
+    code: int
+    enhanced: str | None = None
+    text: str | None = None
+    """None: the dialect's usual words for this code."""
+    retry_after: RetryAfter | None = None
+    body: str | None = None
+    """HTTP only: the body, sent as it is; None: a problem document."""
+
+
+Words = Accepted | Refused | Reply
+
+
+# --- manners ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """Say nothing. `for_s` None: until the other side gives up; else the line is closed after that long."""
+
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangUp:
+    """Close the line in an orderly way (FIN) without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Break the line (RST) without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garble:
+    """Say something that is no reply of this protocol. HTTP: a well-formed head with `code`, a broken body."""
+
+    code: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """Begin the words, then close the line in the middle of them. `then` None: the dialect's normal words."""
+
+    then: Words | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow:
+    """Wait, then go on with `then`; None: with what would have been said anyway."""
+
+    delay_s: float
+    then: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Keep the answer back until it is released from outside, then go on with `then`."""
+
+    then: Answer | None = None
+
+
+Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold
+Answer = Words | Manner
+
+
+def with_words(answer: Answer, words: Words) -> Answer:
+    """Fill the places of `answer` that mean "what would have been said anyway" with `words`."""
+    match answer:
+        case Slow(delay_s=delay_s, then=then):
+            return Slow(delay_s=delay_s, then=words if then is None else with_words(then, words))
+        case Hold(then=then):
+            return Hold(then=words if then is None else with_words(then, words))
+        case Truncate(then=None):
+            return Truncate(then=words)
+        case _:
+            return answer
+
+
+def spoken(answer: Answer | None) -> str:
+    """Name an answer for people and logs, for example `slow 2s, then 451` or `reset`."""
+    match answer:
+        case None:
+            return "normal"
+        case Accepted(replayed=replayed):
+            return "accepted (replayed)" if replayed else "accepted"
+        case Refused(reason=reason):
+            return f"refused: {reason}"
+        case Reply(code=code):
+            return str(code)
+        case Hang(for_s=for_s):
+            return "hang" if for_s is None else f"hang {for_s:g}s"
+        case HangUp():
+            return "hang up"
+        case Reset():
+            return "reset"
+        case Garble(code=code):
+            return "garbled reply"
+        case Truncate():
+            return "truncated reply"
+        case Slow(delay_s=delay_s, then=then):
+            return f"slow {delay_s:g}s, then {spoken(then)}"
+        case Hold(then=then):
+            return f"held, then {spoken(then)}"

@@ -1,0 +1,214 @@
+"""What the provider really took: acceptances, the only truth about "sent", and the attempts around them.
+
+The ledger keeps facts, not bodies: the bytes of a mail are handed to the store with the acceptance
+(`Booked`) and read back from there. Records are what a store must keep, in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from simulator.provider.answer import RefusedRecipient
+
+
+class Fate(StrEnum):
+    """What becomes of accepted mail behind the provider's door."""
+
+    DELIVERED = "delivered"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """The provider took responsibility for one mail to these recipients."""
+
+    id: str
+    number: int
+    account: str
+    attempt: str
+    dialect: str
+    accepted_at: datetime
+    sender: str
+    recipients: tuple[str, ...]
+    refused: tuple[RefusedRecipient, ...] = ()
+    message_id: str | None
+    key: str | None
+    fingerprint: str
+    subject: str
+    size_bytes: int
+    sha256: str
+    obligation: str | None = None
+    """Value of the mail's `X-Obligation` header: which promise the sender says it keeps."""
+    fate: Fate = Fate.DELIVERED
+
+
+class AttemptState(StrEnum):
+    """Whether an attempt still goes on."""
+
+    OPEN = "open"
+    HELD = "held"
+    CLOSED = "closed"
+
+
+class Sent(StrEnum):
+    """How much of the answer really went out."""
+
+    UNKNOWN = "unknown"
+    NOTHING = "nothing"
+    PARTIAL = "partial"
+    COMPLETE = "complete"
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One try of a sender to hand over mail. The only mutable fact: it grows until it is closed."""
+
+    id: str
+    number: int
+    account: str
+    dialect: str
+    connection: str
+    peer: str
+    opened_at: datetime
+    stage: str = "connect"
+    state: AttemptState = AttemptState.OPEN
+    sender: str | None = None
+    recipients: tuple[str, ...] = ()
+    message_id: str | None = None
+    key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    refused: tuple[RefusedRecipient, ...] = ()
+    drop: bool = False
+    accepted: tuple[str, ...] = ()
+    answer: str = "normal"
+    sent: Sent = Sent.UNKNOWN
+    rules: tuple[str, ...] = ()
+    closed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A line of the decision log: which rules hit which attempt where, and what they made of it."""
+
+    number: int
+    account: str
+    attempt: str
+    stage: str
+    rules: tuple[str, ...]
+    answer: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """Record: an acceptance with the bytes. Must be durable before the sender hears yes."""
+
+    acceptance: Acceptance
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """Record: an attempt as it stands now; a later one of the same id replaces it."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """Record: a line of the decision log."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiped:
+    """Record: everything of this account before this line is gone."""
+
+    account: str
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The acceptances of one account, in order, with the look-ups that senders and people need."""
+
+    acceptances: list[Acceptance] = field(default_factory=list)
+    _by_id: dict[str, Acceptance] = field(default_factory=dict)
+    _by_key: dict[str, list[Acceptance]] = field(default_factory=dict)
+    _by_message_id: dict[str, list[Acceptance]] = field(default_factory=dict)
+    _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
+
+    def book(self, acceptance: Acceptance) -> None:
+        """Enter an acceptance. Ids are unique by construction."""
+        assert acceptance.id not in self._by_id, f"acceptance {acceptance.id} booked twice"
+        self.acceptances.append(acceptance)
+        self._by_id[acceptance.id] = acceptance
+        if acceptance.key is not None:
+            self._by_key.setdefault(acceptance.key, []).append(acceptance)
+        if acceptance.message_id is not None:
+            self._by_message_id.setdefault(acceptance.message_id, []).append(acceptance)
+        for recipient in acceptance.recipients:
+            self._by_recipient.setdefault(recipient.lower(), []).append(acceptance)
+
+    def get(self, id_: str) -> Acceptance | None:
+        return self._by_id.get(id_)
+
+    def with_key(self, key: str) -> list[Acceptance]:
+        return list(self._by_key.get(key, ()))
+
+    def with_message_id(self, message_id: str) -> list[Acceptance]:
+        """Find by Message-ID, with or without its angle brackets."""
+        bare = message_id.strip().removeprefix("<").removesuffix(">")
+        return list(self._by_message_id.get(f"<{bare}>", ())) or list(self._by_message_id.get(bare, ()))
+
+    def to_recipient(self, recipient: str) -> list[Acceptance]:
+        return list(self._by_recipient.get(recipient.lower(), ()))
+
+    def search(
+        self,
+        *,
+        to: str | None = None,
+        message_id: str | None = None,
+        key: str | None = None,
+        q: str | None = None,
+    ) -> list[Acceptance]:
+        """Return acceptances that meet all given conditions, oldest first; `q` looks in subject and addresses."""
+        found: Iterable[Acceptance]
+        if to is not None:
+            found = self.to_recipient(to)
+        elif key is not None:
+            found = self.with_key(key)
+        elif message_id is not None:
+            found = self.with_message_id(message_id)
+        else:
+            found = self.acceptances
+        return [
+            each
+            for each in found
+            if (key is None or each.key == key)
+            and (message_id is None or each in self.with_message_id(message_id))
+            and (q is None or _mentions(each, q.lower()))
+        ]
+
+    def dump(self) -> Iterator[str]:
+        """Yield one canonical JSON line per acceptance: equal ledgers give equal bytes."""
+        for each in self.acceptances:
+            facts = asdict(each) | {"accepted_at": each.accepted_at.isoformat()}
+            yield json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _mentions(each: Acceptance, wanted: str) -> bool:
+    return any(
+        wanted in text.lower()
+        for text in (each.subject, each.sender, each.message_id or "", each.key or "", *each.recipients)
+    )
+
+
+def message_name(seed: int, account: str, number: int) -> str:
+    """Return the provider's id of the n-th acceptance of an account: the same for the same seed."""
+    return "msg_" + hashlib.sha256(f"{seed}/{account}/{number}".encode()).hexdigest()[:20]

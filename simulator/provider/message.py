@@ -1,0 +1,128 @@
+"""What a sender hands over: the submission, and the little that is read from its bytes.
+
+Parsing is limited to the header block: a ledger must take any bytes a sender managed to send,
+so nothing here ever refuses a message for its form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.header import decode_header, make_header
+from email.parser import BytesHeaderParser
+from email.policy import compat32
+
+#: Headers longer than this are not read (a header bomb must not cost memory twice).
+HEADER_LIMIT_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One mail as the provider got it, whatever wire it came over."""
+
+    dialect: str
+    sender: str
+    """Envelope sender; the empty string is the null sender of RFC 5321, section 4.5.5."""
+    recipients: tuple[str, ...]
+    raw: bytes
+    """The message of RFC 5322, dot-stuffing removed."""
+    key: str | None = None
+    """Idempotency key, where the wire has one."""
+    fingerprint: str = ""
+    """Hex SHA-256 of the request's meaning: tells a repeated key with another body."""
+    message_id: str | None = None
+    """Message-ID with its angle brackets."""
+    headers: tuple[tuple[str, str], ...] = ()
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Where in an attempt we are, and what is known of the mail there; what rules are matched against."""
+
+    stage: str
+    dialect: str
+    account: str
+    connection: str = ""
+    sender: str | None = None
+    recipient: str | None = None
+    """The recipient this stage is about (SMTP `rcpt`); else None."""
+    recipients: tuple[str, ...] = ()
+    """All recipients known so far."""
+    key: str | None = None
+    message_id: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def mail(self) -> str:
+        """What makes this mail the same mail in a later attempt, as well as we can tell at this stage.
+
+        The key or the Message-ID would be changed by exactly the senders we hunt, so recipients come
+        first: in a certification each obligation has a recipient of its own.
+        """
+        named = (self.recipient,) if self.recipient is not None else self.recipients
+        if named:
+            return "to:" + ",".join(sorted(named))
+        return f"id:{self.message_id or self.key or self.connection}"
+
+
+def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a message as (name, value), unfolded; broken bytes become U+FFFD."""
+    head = raw[:HEADER_LIMIT_BYTES]
+    for blank in (b"\r\n\r\n", b"\n\n"):
+        end = head.find(blank)
+        if end >= 0:
+            head = head[: end + len(blank)]
+            break
+    parsed = BytesHeaderParser(policy=compat32).parsebytes(head)
+    return tuple((name, _unfold(str(value))) for name, value in parsed.items())
+
+
+def header(headers: Sequence[tuple[str, str]], name: str) -> str | None:
+    """Return the first header of that name (case ignored), or None."""
+    wanted = name.lower()
+    return next((value for key, value in headers if key.lower() == wanted), None)
+
+
+def readable(value: str) -> str:
+    """Decode the encoded words of RFC 2047 for people; undecodable ones stay as they came."""
+    try:
+        return str(make_header(decode_header(value)))
+    except (LookupError, ValueError):
+        return value
+
+
+def digest(raw: bytes) -> str:
+    """Return the hex SHA-256 of bytes."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def from_bytes(
+    raw: bytes,
+    *,
+    dialect: str,
+    sender: str,
+    recipients: Sequence[str],
+    key: str | None = None,
+    fingerprint: str | None = None,
+) -> Submission:
+    """Build a submission around a finished message; headers are read from it once."""
+    headers = read_headers(raw)
+    message_id = header(headers, "Message-ID")
+    return Submission(
+        dialect=dialect,
+        sender=sender,
+        recipients=tuple(recipients),
+        raw=raw,
+        key=key,
+        fingerprint=digest(raw) if fingerprint is None else fingerprint,
+        message_id=message_id.strip() if message_id else None,
+        headers=headers,
+        subject=readable(header(headers, "Subject") or ""),
+    )
+
+
+def _unfold(value: str) -> str:
+    text = value.replace("\r\n", "\n").replace("\n", "")
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()

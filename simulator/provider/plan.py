@@ -1,0 +1,286 @@
+"""Who is hit by a fault and when: rules, the plan they form, and the count of what they did.
+
+A plan is data and never changes; `PlanState` holds the counters and the dice of one account. Reading a plan
+from TOML or JSON, and saying what is wrong with it, is `simulator.config`'s work.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import translate
+from functools import lru_cache
+
+from simulator.provider.answer import Answer, Slow
+from simulator.provider.faults import Drop, Fault, RefuseRecipients
+from simulator.provider.message import Moment, header
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What a rule writes to name somebody: an exact text, a wildcard (`*`, `?`) or a `/regular expression/`.
+
+    Case is ignored: nobody means two different mailboxes by `Bob@` and `bob@` in a fault plan.
+    """
+
+    text: str
+
+    def matches(self, value: str) -> bool:
+        """Tell whether `value` is meant."""
+        return _compiled(self.text).search(value) is not None
+
+    @property
+    def is_regex(self) -> bool:
+        return len(self.text) >= 2 and self.text.startswith("/") and self.text.endswith("/")
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> re.Pattern[str]:
+    """Raise `re.error` for a broken regular expression."""
+    if len(text) >= 2 and text.startswith("/") and text.endswith("/"):
+        return re.compile(text[1:-1], re.IGNORECASE)
+    # fnmatch knows `[seq]`, which addresses like `[10.0.0.1]` would trip over: brackets are plain here.
+    return re.compile(r"\A" + translate(text.replace("[", "[[]")), re.IGNORECASE)
+
+
+class Per(StrEnum):
+    """What the counts of a rule are counted per."""
+
+    PLAN = "plan"
+    MAIL = "mail"
+    RECIPIENT = "recipient"
+    CONNECTION = "connection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """Whom a rule means. None: everybody."""
+
+    account: Pattern | None = None
+    dialect: Pattern | None = None
+    sender: Pattern | None = None
+    recipient: Pattern | None = None
+    key: Pattern | None = None
+    headers: tuple[tuple[str, Pattern], ...] = ()
+
+    def meets(self, moment: Moment) -> bool:
+        """Tell whether this moment belongs to somebody who is meant. What is not known yet is not met."""
+        return (
+            _meets(self.account, moment.account)
+            and _meets(self.dialect, moment.dialect)
+            and _meets(self.sender, moment.sender)
+            and _meets(self.key, moment.key)
+            and self._meets_recipient(moment)
+            and all(_meets(wanted, header(moment.headers, name)) for name, wanted in self.headers)
+        )
+
+    def _meets_recipient(self, moment: Moment) -> bool:
+        if self.recipient is None:
+            return True
+        if moment.recipient is not None:
+            return self.recipient.matches(moment.recipient)
+        return any(self.recipient.matches(recipient) for recipient in moment.recipients)
+
+
+def _meets(wanted: Pattern | None, value: str | None) -> bool:
+    return wanted is None or (value is not None and wanted.matches(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """On which of the occasions that are meant a rule strikes. All conditions must hold."""
+
+    skip: int = 0
+    """Leave the first N occasions alone; the other counts begin after them."""
+    first: int | None = None
+    every: int | None = None
+    probability: float | None = None
+    from_s: float | None = None
+    """Seconds since the plan was set, inclusive."""
+    until_s: float | None = None
+    """Seconds since the plan was set, exclusive."""
+    times: int | None = None
+    """At most this often (per what `per` says)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of a plan: who, when, what."""
+
+    name: str
+    fault: Fault
+    stages: frozenset[tuple[str, str]]
+    """Pairs of wire (`smtp`, `http`) and stage."""
+    who: Who = Who()
+    when: When = When()
+    per: Per = Per.PLAN
+    sticks_to_mail: bool = False
+    """Once it hit a mail, it hits each later attempt of that mail, for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The ordered rules of an account. The first rule that strikes decides; `slow` lets later ones decide too."""
+
+    rules: tuple[Rule, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """What the plan decided for one moment."""
+
+    rules: tuple[str, ...]
+    answer: Answer | None = None
+    drop: bool = False
+    refuse: RefuseRecipients | None = None
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Counts:
+    dice: random.Random
+    seen: int = 0
+    fired: int = 0
+    seen_by: Counter[str] = field(default_factory=Counter)
+    fired_by: Counter[str] = field(default_factory=Counter)
+    stuck_to: set[str] = field(default_factory=set)
+
+
+def wire_of(dialect: str) -> str:
+    """Return the wire (`smtp` or `http`) that a dialect is spoken over."""
+    return "smtp" if dialect == "smtp" else "http"
+
+
+class PlanState:
+    """A plan at work: its counters, its dice, and since when it stands."""
+
+    def __init__(self, plan: Plan, *, planted_at: datetime) -> None:
+        self.plan = plan
+        self.planted_at = planted_at
+        self._counts: list[_Counts] = []
+        self._by_stage: dict[tuple[str, str], list[int]] = {}
+        self._index(0)
+
+    def add(self, rules: Sequence[Rule]) -> None:
+        """Append rules; the counters of those already there stay."""
+        known = len(self.plan.rules)
+        self.plan = Plan(rules=(*self.plan.rules, *rules), seed=self.plan.seed)
+        self._index(known)
+
+    def _index(self, start: int) -> None:
+        for position, rule in enumerate(self.plan.rules[start:], start):
+            # Each rule has dice of its own, so that adding a rule never changes what another one rolls.
+            self._counts.append(_Counts(dice=random.Random(f"{self.plan.seed}/{position}/{rule.name}")))
+            for place in rule.stages:
+                self._by_stage.setdefault(place, []).append(position)
+
+    def tally(self) -> list[tuple[Rule, int, int]]:
+        """Return every rule with how often it was met and how often it struck."""
+        return [
+            (rule, counts.seen, counts.fired)
+            for rule, counts in zip(self.plan.rules, self._counts, strict=True)
+        ]
+
+    def strike(self, moment: Moment, now: datetime) -> Strike | None:
+        """Decide what hits this moment, and count it. None: nothing does."""
+        places = self._by_stage.get((wire_of(moment.dialect), moment.stage))
+        if not places:
+            return None
+        waits: list[Slow] = []
+        names: list[str] = []
+        for position in places:
+            rule = self.plan.rules[position]
+            if isinstance(rule.fault, RefuseRecipients) and moment.recipient is None:
+                refused = self._refused(rule, position, moment, now)
+                if refused:
+                    return Strike(rules=(*names, rule.name), refuse=rule.fault, refused=refused)
+                continue
+            if not rule.who.meets(moment) or not self._due(rule, self._counts[position], moment, now):
+                continue
+            names.append(rule.name)
+            answer = rule.fault.answer()
+            if isinstance(answer, Slow) and answer.then is None:
+                waits.append(answer)
+                continue
+            return Strike(
+                rules=tuple(names),
+                answer=_after(waits, answer),
+                drop=isinstance(rule.fault, Drop),
+            )
+        return Strike(rules=tuple(names), answer=_after(waits, None)) if waits else None
+
+    def _refused(self, rule: Rule, position: int, moment: Moment, now: datetime) -> tuple[str, ...]:
+        """On a wire that brings all recipients at once, each is an occasion of its own."""
+        refused = []
+        for recipient in moment.recipients:
+            each = Moment(
+                stage=moment.stage,
+                dialect=moment.dialect,
+                account=moment.account,
+                connection=moment.connection,
+                sender=moment.sender,
+                recipient=recipient,
+                recipients=moment.recipients,
+                key=moment.key,
+                message_id=moment.message_id,
+                headers=moment.headers,
+            )
+            if rule.who.meets(each) and self._due(rule, self._counts[position], each, now):
+                refused.append(recipient)
+        return tuple(refused)
+
+    def _due(self, rule: Rule, counts: _Counts, moment: Moment, now: datetime) -> bool:
+        scope = _scope(rule.per, moment)
+        counts.seen += 1
+        counts.seen_by[scope] += 1
+        if rule.sticks_to_mail and moment.mail in counts.stuck_to:
+            counts.fired += 1
+            return True
+        if not self._strikes_now(rule.when, counts, scope, now):
+            return False
+        counts.fired += 1
+        counts.fired_by[scope] += 1
+        if rule.sticks_to_mail:
+            counts.stuck_to.add(moment.mail)
+        return True
+
+    def _strikes_now(self, when: When, counts: _Counts, scope: str, now: datetime) -> bool:
+        age_s = (now - self.planted_at).total_seconds()
+        if when.from_s is not None and age_s < when.from_s:
+            return False
+        if when.until_s is not None and age_s >= when.until_s:
+            return False
+        occasion = counts.seen_by[scope] - when.skip
+        if occasion <= 0:
+            return False
+        if when.first is not None and occasion > when.first:
+            return False
+        if when.every is not None and occasion % when.every != 0:
+            return False
+        if when.times is not None and counts.fired_by[scope] >= when.times:
+            return False
+        return when.probability is None or counts.dice.random() < when.probability
+
+
+def _scope(per: Per, moment: Moment) -> str:
+    match per:
+        case Per.PLAN:
+            return ""
+        case Per.MAIL:
+            return moment.mail
+        case Per.RECIPIENT:
+            return moment.recipient or ",".join(sorted(moment.recipients))
+        case Per.CONNECTION:
+            return moment.connection
+
+
+def _after(waits: list[Slow], answer: Answer | None) -> Answer | None:
+    for wait in reversed(waits):
+        answer = Slow(delay_s=wait.delay_s, then=answer)
+    return answer

@@ -1,0 +1,468 @@
+"""The provider: three questions, one core for every wire. Read this first.
+
+A server asks `open` when a sender comes, `step` at each stage (does anything go wrong here?), and `submit`
+when the mail is there (what is accepted, what is said?); afterwards it says by `told` and `close` what really
+went out. What is true (`Verdict.accepted`, the ledger) and what we say (`Verdict.answer`) are two fields.
+
+    attempt = provider.open("smtp", peer, now)
+    answer = provider.step(attempt, "rcpt", Detail(recipient="a@example.org"), now)   # None: go on
+    verdict = provider.submit(attempt, submission, now)
+    ... make provider.records() durable, then say verdict.answer ...
+    provider.told(attempt, Sent.COMPLETE, now)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from simulator.provider.answer import (
+    Accepted,
+    Answer,
+    Reason,
+    Refused,
+    RefusedRecipient,
+    RetryAfter,
+    RetryAfterKind,
+    spoken,
+    with_words,
+)
+from simulator.provider.idempotency import Conflict, KeyRules, Keys, Replay
+from simulator.provider.ledger import (
+    Acceptance,
+    Attempt,
+    AttemptState,
+    Booked,
+    Decided,
+    Decision,
+    Fate,
+    Ledger,
+    Sent,
+    Tried,
+    Wiped,
+    message_name,
+)
+from simulator.provider.limits import Bucket, Limits
+from simulator.provider.message import Moment, Submission, digest, header
+from simulator.provider.obligations import Judgement, Obligation, judge
+from simulator.provider.plan import Plan, PlanState, Rule, Strike, wire_of
+
+DEFAULT_ACCOUNT = "default"
+OBLIGATION_HEADER = "X-Obligation"
+
+Record = Booked | Tried | Decided | Obligation | Wiped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How an account behaves: its plan, its treatment of keys, its limits."""
+
+    plan: Plan = Plan()
+    keys: KeyRules = KeyRules()
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What a server learnt at this stage. None or empty: nothing new."""
+
+    credential: str | None = None
+    sender: str | None = None
+    recipient: str | None = None
+    """The recipient this stage is about."""
+    recipients: tuple[str, ...] = ()
+    """All recipients, on a wire that brings them at once."""
+    key: str | None = None
+    message_id: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is true of a submission and what is said about it."""
+
+    accepted: tuple[str, ...]
+    """Recipients the provider took responsibility for just now."""
+    answer: Answer
+    after_head: bool = False
+    """HTTP `body` stage: the head goes out whole, the answer's manner hits the body."""
+    acceptance: Acceptance | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """A tenant: everything that two test runs must not share."""
+
+    name: str
+    setup: Setup
+    plan: PlanState
+    bucket: Bucket
+    ledger: Ledger = field(default_factory=Ledger)
+    keys: Keys = field(default_factory=Keys)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
+    booked: int = 0
+    """How many mails were ever booked here: names the next one."""
+
+
+class Provider:
+    """Decides; never acts. One object per simulated service; every method returns at once."""
+
+    def __init__(self, *, seed: int = 0, setup: Setup = Setup(), now: datetime) -> None:
+        self.seed = seed
+        self._setup = setup
+        self._records: list[Record] = []
+        self._opened = 0
+        self._decided = 0
+        self.accounts: dict[str, Account] = {}
+        self.account(DEFAULT_ACCOUNT, now)
+
+    # --- accounts -----------------------------------------------------------------------------------
+
+    def account(self, name: str, now: datetime) -> Account:
+        """Return the account of this name; it is made when it is named for the first time."""
+        known = self.accounts.get(name)
+        if known is None:
+            known = self.accounts[name] = Account(
+                name=name,
+                setup=self._setup,
+                plan=PlanState(self._setup.plan, planted_at=now),
+                bucket=Bucket.full(self._setup.limits, now),
+            )
+        return known
+
+    def account_of(self, credential: str | None) -> str:
+        """Return the account behind an API key or SMTP user; unknown ones belong to the default account."""
+        return credential if credential is not None and credential in self.accounts else DEFAULT_ACCOUNT
+
+    def set_up(self, name: str, setup: Setup, now: datetime) -> None:
+        """Replace plan, key rules and limits of an account; counters start anew."""
+        account = self.account(name, now)
+        account.setup = setup
+        account.plan = PlanState(setup.plan, planted_at=now)
+        account.bucket = Bucket.full(setup.limits, now)
+
+    def add_rules(self, name: str, rules: Sequence[Rule], now: datetime) -> None:
+        """Append rules to an account's plan; what the others counted stays."""
+        self.account(name, now).plan.add(rules)
+
+    def heal(self, name: str, now: datetime) -> None:
+        """Take all rules away; keys and limits stay as they are."""
+        account = self.account(name, now)
+        self.set_up(name, dataclasses.replace(account.setup, plan=Plan(seed=account.setup.plan.seed)), now)
+
+    def reset(self, name: str, now: datetime) -> None:
+        """Forget everything of an account: ledger, attempts, obligations, keys, plan."""
+        self.accounts.pop(name, None)
+        self.account(name, now)
+        self._records.append(Wiped(account=name))
+
+    # --- the three questions ------------------------------------------------------------------------
+
+    def open(
+        self, dialect: str, peer: str, now: datetime, *, connection: str = "", account: str = DEFAULT_ACCOUNT
+    ) -> Attempt:
+        """A sender came: begin to record an attempt."""
+        self._opened += 1
+        attempt = Attempt(
+            id=f"att_{self._opened}",
+            number=self._opened,
+            account=account,
+            dialect=dialect,
+            connection=connection or f"c{self._opened}",
+            peer=peer,
+            opened_at=now,
+        )
+        self.account(account, now).attempts[attempt.id] = attempt
+        return attempt
+
+    def step(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
+        """Say what goes wrong at this stage. None: nothing, go on as the protocol wants."""
+        self._learn(attempt, stage, detail, now)
+        strike = self._strike(attempt, stage, detail, now)
+        if strike is not None:
+            attempt.drop = attempt.drop or strike.drop
+            if strike.refuse is not None:
+                attempt.refused = tuple(strike.refuse.refuse(recipient) for recipient in strike.refused)
+            if strike.answer is not None:
+                return strike.answer
+        if stage == "accept" and detail.key is not None:
+            return self._begin_key(attempt, detail, now)
+        return None
+
+    def submit(self, attempt: Attempt, submission: Submission, now: datetime) -> Verdict:
+        """The mail is here and nothing went wrong before: look up its key, check it, book it, word the answer.
+
+        Rules of the stages before booking have been asked by `step` already, so that a slow or held answer
+        can be waited for in between; here the rules of the stages after booking are asked.
+        """
+        account = self.accounts[attempt.account]
+        wire = wire_of(attempt.dialect)
+        attempt.recipients = submission.recipients or attempt.recipients
+        attempt.message_id = submission.message_id
+        attempt.key = submission.key
+        attempt.headers = submission.headers
+
+        # Keys are looked up before any other check: a replay must not meet a limit or a new rule of ours.
+        if account.setup.keys.honoured and submission.key is not None:
+            found = account.keys.look_up(
+                submission.key, submission.fingerprint, attempt.id, account.setup.keys, now
+            )
+            if isinstance(found, Replay):
+                return self._say_yes(attempt, _yes(found.acceptance, replayed=True), (), None, now)
+            if isinstance(found, Conflict):
+                return self._refuse(attempt, Refused(reason=found.reason, detail=found.detail))
+        refusal = self._check(account, submission, wire, now)
+        if refusal is not None:
+            return self._refuse(attempt, refusal)
+
+        refused = attempt.refused if wire == "http" else ()
+        taken = tuple(r for r in submission.recipients if r not in {each.recipient for each in refused})
+        if not taken:
+            return self._refuse(
+                attempt,
+                Refused(reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=refused),
+            )
+        acceptance = self._book(account, attempt, submission, taken, refused, now)
+        return self._say_yes(attempt, _yes(acceptance), taken, acceptance, now)
+
+    def told(self, attempt: Attempt, sent: Sent, now: datetime, *, answer: str | None = None) -> None:
+        """Record how much of the answer really went out, and in which words."""
+        attempt.sent = sent
+        if answer is not None:
+            attempt.answer = answer
+        self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+
+    def close(self, attempt: Attempt, now: datetime) -> None:
+        """The attempt is over, however it ended."""
+        if attempt.state is AttemptState.CLOSED:
+            return
+        attempt.state = AttemptState.CLOSED
+        attempt.closed_at = now
+        self.accounts[attempt.account].keys.release(attempt.id)
+        self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+
+    # --- what is to be kept, and kept from before ---------------------------------------------------
+
+    def records(self) -> list[Record]:
+        """Hand out what a store must keep since the last call, in order."""
+        records, self._records = self._records, []
+        return records
+
+    def restore(self, records: Iterable[Record], now: datetime) -> None:
+        """Take up where a former process ended. Bodies are not needed: `Booked.raw` may be empty."""
+        for record in records:
+            match record:
+                case Booked(acceptance=acceptance):
+                    account = self.account(acceptance.account, now)
+                    account.ledger.book(acceptance)
+                    account.booked = max(account.booked, acceptance.number)
+                    if acceptance.key is not None:
+                        account.keys.finish(acceptance.key, acceptance)
+                case Tried(attempt=attempt):
+                    if attempt.state is not AttemptState.CLOSED:
+                        # Its connection died with the process that wrote this line.
+                        attempt.state = AttemptState.CLOSED
+                    self.account(attempt.account, now).attempts[attempt.id] = attempt
+                    self._opened = max(self._opened, attempt.number)
+                case Decided(decision=decision):
+                    self.account(decision.account, now).decisions.append(decision)
+                    self._decided = max(self._decided, decision.number)
+                case Obligation():
+                    self._owe(record, now)
+                case Wiped(account=name):
+                    self.accounts.pop(name, None)
+                    self.account(name, now)
+
+    # --- promises and look-ups ----------------------------------------------------------------------
+
+    def owe(self, obligations: Iterable[Obligation], now: datetime) -> None:
+        """Enter promises (or what the sender says of them now); the same ref and recipient replaces the former."""
+        for obligation in obligations:
+            self._owe(obligation, now)
+            self._records.append(obligation)
+
+    def judge(self, name: str, now: datetime, *, final: bool = False) -> Judgement:
+        """Compare an account's promises with its ledger."""
+        account = self.account(name, now)
+        return judge(list(account.obligations.values()), account.ledger.acceptances, final=final)
+
+    def visible(self, acceptances: Iterable[Acceptance], name: str, now: datetime) -> list[Acceptance]:
+        """Return those that a sender's look-up shows by now (the lag of an eventually consistent service)."""
+        lag = timedelta(seconds=self.account(name, now).setup.keys.lookup_lag_s)
+        return [each for each in acceptances if each.accepted_at + lag <= now]
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _learn(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> None:
+        attempt.stage = stage
+        if detail.credential is not None:
+            self._move(attempt, self.account_of(detail.credential), now)
+        if detail.sender is not None:
+            attempt.sender = detail.sender
+        if detail.recipient is not None and detail.recipient not in attempt.recipients:
+            attempt.recipients = (*attempt.recipients, detail.recipient)
+        if detail.recipients:
+            attempt.recipients = detail.recipients
+        attempt.key = detail.key if detail.key is not None else attempt.key
+        attempt.message_id = detail.message_id if detail.message_id is not None else attempt.message_id
+        attempt.headers = detail.headers or attempt.headers
+
+    def _move(self, attempt: Attempt, name: str, now: datetime) -> None:
+        if name == attempt.account:
+            return
+        del self.accounts[attempt.account].attempts[attempt.id]
+        attempt.account = name
+        self.account(name, now).attempts[attempt.id] = attempt
+
+    def _moment(self, attempt: Attempt, stage: str, recipient: str | None = None) -> Moment:
+        return Moment(
+            stage=stage,
+            dialect=attempt.dialect,
+            account=attempt.account,
+            connection=attempt.connection,
+            sender=attempt.sender,
+            recipient=recipient,
+            recipients=attempt.recipients,
+            key=attempt.key,
+            message_id=attempt.message_id,
+            headers=attempt.headers,
+        )
+
+    def _strike(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Strike | None:
+        account = self.accounts[attempt.account]
+        strike = account.plan.strike(self._moment(attempt, stage, detail.recipient), now)
+        if strike is not None:
+            self._log(account, attempt, stage, strike, now)
+        return strike
+
+    def _log(self, account: Account, attempt: Attempt, stage: str, strike: Strike, now: datetime) -> None:
+        self._decided += 1
+        said = "drop" if strike.drop else spoken(strike.answer)
+        if strike.refused:
+            said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
+        decision = Decision(
+            number=self._decided,
+            account=account.name,
+            attempt=attempt.id,
+            stage=stage,
+            rules=strike.rules,
+            answer=said,
+            at=now,
+        )
+        account.decisions.append(decision)
+        attempt.rules = (*attempt.rules, *strike.rules)
+        self._records.append(Decided(decision=decision))
+
+    def _begin_key(self, attempt: Attempt, detail: Detail, now: datetime) -> Answer | None:
+        account = self.accounts[attempt.account]
+        if not account.setup.keys.honoured or detail.key is None:
+            return None
+        found = account.keys.look_up(detail.key, detail.fingerprint, attempt.id, account.setup.keys, now)
+        if isinstance(found, Conflict) and found.reason is Reason.KEY_IN_FLIGHT:
+            return Refused(reason=found.reason, detail=found.detail)
+        account.keys.begin(detail.key, detail.fingerprint, attempt.id)
+        return None
+
+    def _check(self, account: Account, submission: Submission, wire: str, now: datetime) -> Refused | None:
+        limits = account.setup.limits
+        if wire == "http" and account.setup.keys.required and submission.key is None:
+            return Refused(reason=Reason.KEY_REQUIRED, detail="an idempotency key is required")
+        if limits.max_size_bytes is not None and len(submission.raw) > limits.max_size_bytes:
+            return Refused(
+                reason=Reason.TOO_LARGE,
+                detail=f"the message has {len(submission.raw)} bytes, {limits.max_size_bytes} are allowed",
+            )
+        if limits.max_recipients is not None and len(submission.recipients) > limits.max_recipients:
+            return Refused(
+                reason=Reason.TOO_MANY_RECIPIENTS,
+                detail=f"{len(submission.recipients)} recipients, {limits.max_recipients} are allowed",
+            )
+        if not submission.recipients:
+            return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
+        wait_s = account.bucket.take(limits, now)
+        if wait_s is not None:
+            # Told in whole seconds, rounded up: a sender that obeys must not be refused again.
+            told = RetryAfter(kind=RetryAfterKind.SECONDS, seconds=float(-(-wait_s // 1)))
+            return Refused(reason=Reason.RATE_LIMITED, detail="too many mails just now", retry_after=told)
+        return None
+
+    def _book(
+        self,
+        account: Account,
+        attempt: Attempt,
+        submission: Submission,
+        taken: tuple[str, ...],
+        refused: tuple[RefusedRecipient, ...],
+        now: datetime,
+    ) -> Acceptance:
+        account.booked += 1
+        acceptance = Acceptance(
+            id=message_name(self.seed, account.name, account.booked),
+            number=account.booked,
+            account=account.name,
+            attempt=attempt.id,
+            dialect=attempt.dialect,
+            accepted_at=now,
+            sender=submission.sender,
+            recipients=taken,
+            refused=refused,
+            message_id=submission.message_id,
+            key=submission.key,
+            fingerprint=submission.fingerprint,
+            subject=submission.subject,
+            size_bytes=len(submission.raw),
+            sha256=digest(submission.raw),
+            obligation=header(submission.headers, OBLIGATION_HEADER),
+            fate=Fate.DROPPED if attempt.drop else Fate.DELIVERED,
+        )
+        account.ledger.book(acceptance)
+        if submission.key is not None and account.setup.keys.honoured:
+            account.keys.finish(submission.key, acceptance)
+        attempt.accepted = taken
+        self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
+        return acceptance
+
+    def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
+        attempt.answer = spoken(refused)
+        return Verdict(accepted=(), answer=refused)
+
+    def _say_yes(
+        self,
+        attempt: Attempt,
+        words: Accepted,
+        accepted: tuple[str, ...],
+        acceptance: Acceptance | None,
+        now: datetime,
+    ) -> Verdict:
+        """Say yes, unless a rule of the stages after booking has its way with the answer."""
+        stages = ("reply",) if wire_of(attempt.dialect) == "smtp" else ("reply", "body")
+        for stage in stages:
+            strike = self._strike(attempt, stage, Detail(), now)
+            attempt.stage = stage
+            if strike is not None and strike.answer is not None:
+                answer = with_words(strike.answer, words)
+                attempt.answer = spoken(answer)
+                return Verdict(
+                    accepted=accepted, answer=answer, after_head=stage == "body", acceptance=acceptance
+                )
+        attempt.answer = spoken(words)
+        return Verdict(accepted=accepted, answer=words, acceptance=acceptance)
+
+    def _owe(self, obligation: Obligation, now: datetime) -> None:
+        owed = self.account(obligation.account, now).obligations
+        owed[(obligation.ref, obligation.recipient.lower())] = obligation
+
+
+def _yes(acceptance: Acceptance, *, replayed: bool = False) -> Accepted:
+    return Accepted(
+        id=acceptance.id,
+        message_id=acceptance.message_id,
+        recipients=acceptance.recipients,
+        refused=acceptance.refused,
+        replayed=replayed,
+    )
