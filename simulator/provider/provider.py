@@ -87,8 +87,10 @@ class Verdict:
     accepted: tuple[str, ...]
     """Recipients the provider took responsibility for just now."""
     answer: Answer
+    words: Accepted | Refused
+    """What would be said if nothing went wrong."""
     after_head: bool = False
-    """HTTP `body` stage: the head goes out whole, the answer's manner hits the body."""
+    """HTTP `body` stage: the head of `words` goes out whole, the answer's manner hits the body."""
     acceptance: Acceptance | None = None
 
 
@@ -429,7 +431,7 @@ class Provider:
 
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
         attempt.answer = spoken(refused)
-        return Verdict(accepted=(), answer=refused)
+        return Verdict(accepted=(), answer=refused, words=refused)
 
     def _say_yes(
         self,
@@ -448,10 +450,14 @@ class Provider:
                 answer = with_words(strike.answer, words)
                 attempt.answer = spoken(answer)
                 return Verdict(
-                    accepted=accepted, answer=answer, after_head=stage == "body", acceptance=acceptance
+                    accepted=accepted,
+                    answer=answer,
+                    words=words,
+                    after_head=stage == "body",
+                    acceptance=acceptance,
                 )
         attempt.answer = spoken(words)
-        return Verdict(accepted=accepted, answer=words, acceptance=acceptance)
+        return Verdict(accepted=accepted, answer=words, words=words, acceptance=acceptance)
 
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations
