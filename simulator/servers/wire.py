@@ -58,8 +58,8 @@ class Line:
         """The connection is over, from whichever side."""
         self._gone.set()
 
-    @property
     def is_gone(self) -> bool:
+        """Tell whether nothing can be said on this line any more."""
         return self._gone.is_set() or self.transport.is_closing()
 
     async def gone(self) -> None:
@@ -152,17 +152,17 @@ class Wire:
             case None:
                 return Sent.NOTHING
             case Accepted() | Refused() | Reply():
-                if line.is_gone:
+                if line.is_gone():
                     return Sent.NOTHING
                 await voice.speak(rest)
-                return Sent.NOTHING if line.is_gone else Sent.COMPLETE
+                return Sent.NOTHING if line.is_gone() else Sent.COMPLETE
             case Garble(code=code):
-                if line.is_gone:
+                if line.is_gone():
                     return Sent.NOTHING
                 await voice.babble(code)
                 return Sent.PARTIAL
             case Truncate(then=then):
-                if line.is_gone:
+                if line.is_gone():
                     return Sent.NOTHING
                 await voice.speak_in_part(then)
                 line.hang_up()
