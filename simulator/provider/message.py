@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.parser import BytesHeaderParser
 from email.policy import compat32
@@ -76,7 +77,8 @@ def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
             head = head[: end + len(blank)]
             break
     parsed = BytesHeaderParser(policy=compat32).parsebytes(head)
-    return tuple((name, _unfold(str(value))) for name, value in parsed.items())
+    # Raw items: the cooked ones lose UTF-8 headers (RFC 6532), which `_unfold` reads.
+    return tuple((name, _unfold(str(value))) for name, value in parsed.raw_items())
 
 
 def header(headers: Sequence[tuple[str, str]], name: str) -> str | None:
@@ -89,7 +91,7 @@ def readable(value: str) -> str:
     """Decode the encoded words of RFC 2047 for people; undecodable ones stay as they came."""
     try:
         return str(make_header(decode_header(value)))
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, MessageError):
         return value
 
 

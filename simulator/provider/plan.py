@@ -121,6 +121,8 @@ class Rule:
     per: Per = Per.PLAN
     sticks_to_mail: bool = False
     """Once it hit a mail, it hits each later attempt of that mail, for ever."""
+    written: str | None = field(default=None, compare=False, repr=False)
+    """The rule as somebody wrote it, in JSON, so that it can be shown again; it decides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
