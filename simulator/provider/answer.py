@@ -7,7 +7,7 @@ Answers are values. The dialects turn `Accepted`, `Refused` and `Reply` into byt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import StrEnum
 
@@ -32,10 +32,11 @@ class RetryAfter:
         """Return the header's value as it goes out at `now`."""
         match self.kind:
             case RetryAfterKind.SECONDS:
-                return f"{self.seconds:g}"
+                # Not `:g`, which writes a million seconds as 1e+06.
+                return f"{self.seconds:.3f}".rstrip("0").rstrip(".")
             case RetryAfterKind.DATE:
                 # An HTTP-date has whole seconds; rounding up keeps "not before" true.
-                at = now + timedelta(seconds=self.seconds)
+                at = now.astimezone(UTC) + timedelta(seconds=self.seconds)
                 if at.microsecond:
                     at = at.replace(microsecond=0) + timedelta(seconds=1)
                 return format_datetime(at, usegmt=True)
@@ -160,6 +161,15 @@ class Hold:
 
 Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold
 Answer = Words | Manner
+
+
+def goes_on(answer: Answer) -> bool:
+    """Tell whether `answer` only delays: what would have been said anyway is said in the end."""
+    match answer:
+        case Slow(then=then) | Hold(then=then):
+            return then is None or goes_on(then)
+        case _:
+            return False
 
 
 def with_words(answer: Answer, words: Words) -> Answer:

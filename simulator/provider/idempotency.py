@@ -58,8 +58,7 @@ class Keys:
         """Say what a request of `attempt` with this key is. Section 2.6 of the draft: 409 in flight, 422 reused."""
         done = self._done.get(key)
         if done is not None and now >= done.accepted_at + timedelta(seconds=rules.window_s):
-            del self._done[key]
-            done = None
+            done = None  # Kept all the same: a longer window set later must find it, as after a restart.
         if done is not None:
             if done.fingerprint != fingerprint:
                 return Conflict(

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
-from simulator.provider.answer import Answer, Slow
+from simulator.provider.answer import Answer, RefusedRecipient, Slow
 from simulator.provider.faults import Drop, Fault, RefuseRecipients
 from simulator.provider.message import Moment, header
 
@@ -93,7 +93,10 @@ def _meets(wanted: Pattern | None, value: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class When:
-    """On which of the occasions that are meant a rule strikes. All conditions must hold."""
+    """On which of the occasions that are meant a rule strikes. All conditions must hold.
+
+    What happens outside the time window is no occasion and is not counted.
+    """
 
     skip: int = 0
     """Leave the first N occasions alone; the other counts begin after them."""
@@ -127,7 +130,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The ordered rules of an account. The first rule that strikes decides; `slow` lets later ones decide too."""
+    """The ordered rules of an account. The first rule that strikes decides.
+
+    Two kinds let later rules decide too: `slow`, and `refuse_recipients` where all recipients come at once.
+    """
 
     rules: tuple[Rule, ...] = ()
     seed: int = 0
@@ -140,8 +146,7 @@ class Strike:
     rules: tuple[str, ...]
     answer: Answer | None = None
     drop: bool = False
-    refuse: RefuseRecipients | None = None
-    refused: tuple[str, ...] = ()
+    refused: tuple[RefusedRecipient, ...] = ()
 
 
 @dataclass(slots=True)
@@ -196,12 +201,14 @@ class PlanState:
             return None
         waits: list[Slow] = []
         names: list[str] = []
+        refused: list[RefusedRecipient] = []
         for position in places:
             rule = self.plan.rules[position]
             if isinstance(rule.fault, RefuseRecipients) and moment.recipient is None:
-                refused = self._refused(rule, position, moment, now)
-                if refused:
-                    return Strike(rules=(*names, rule.name), refuse=rule.fault, refused=refused)
+                some = self._refused(rule, position, moment, {each.recipient for each in refused}, now)
+                refused += (rule.fault.refuse(recipient) for recipient in some)
+                if some:
+                    names.append(rule.name)
                 continue
             if not rule.who.meets(moment) or not self._due(rule, self._counts[position], moment, now):
                 continue
@@ -210,17 +217,26 @@ class PlanState:
             if isinstance(answer, Slow) and answer.then is None:
                 waits.append(answer)
                 continue
+            if isinstance(rule.fault, RefuseRecipients) and moment.recipient is not None:
+                refused.append(rule.fault.refuse(moment.recipient))
             return Strike(
                 rules=tuple(names),
                 answer=_after(waits, answer),
                 drop=isinstance(rule.fault, Drop),
+                refused=tuple(refused),
             )
-        return Strike(rules=tuple(names), answer=_after(waits, None)) if waits else None
+        if not names:
+            return None
+        return Strike(rules=tuple(names), answer=_after(waits, None), refused=tuple(refused))
 
-    def _refused(self, rule: Rule, position: int, moment: Moment, now: datetime) -> tuple[str, ...]:
+    def _refused(
+        self, rule: Rule, position: int, moment: Moment, already: set[str], now: datetime
+    ) -> list[str]:
         """On a wire that brings all recipients at once, each is an occasion of its own."""
         refused = []
         for recipient in moment.recipients:
+            if recipient in already:
+                continue
             each = Moment(
                 stage=moment.stage,
                 dialect=moment.dialect,
@@ -235,16 +251,18 @@ class PlanState:
             )
             if rule.who.meets(each) and self._due(rule, self._counts[position], each, now):
                 refused.append(recipient)
-        return tuple(refused)
+        return refused
 
     def _due(self, rule: Rule, counts: _Counts, moment: Moment, now: datetime) -> bool:
         scope = _scope(rule.per, moment)
         counts.seen += 1
-        counts.seen_by[scope] += 1
         if rule.sticks_to_mail and moment.mail in counts.stuck_to:
             counts.fired += 1
             return True
-        if not self._strikes_now(rule.when, counts, scope, now):
+        if not self._in_window(rule.when, now):
+            return False
+        counts.seen_by[scope] += 1
+        if not self._strikes_now(rule.when, counts, scope):
             return False
         counts.fired += 1
         counts.fired_by[scope] += 1
@@ -252,12 +270,13 @@ class PlanState:
             counts.stuck_to.add(moment.mail)
         return True
 
-    def _strikes_now(self, when: When, counts: _Counts, scope: str, now: datetime) -> bool:
+    def _in_window(self, when: When, now: datetime) -> bool:
         age_s = (now - self.planted_at).total_seconds()
         if when.from_s is not None and age_s < when.from_s:
             return False
-        if when.until_s is not None and age_s >= when.until_s:
-            return False
+        return when.until_s is None or age_s < when.until_s
+
+    def _strikes_now(self, when: When, counts: _Counts, scope: str) -> bool:
         occasion = counts.seen_by[scope] - when.skip
         if occasion <= 0:
             return False

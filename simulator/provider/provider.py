@@ -26,6 +26,7 @@ from simulator.provider.answer import (
     RefusedRecipient,
     RetryAfter,
     RetryAfterKind,
+    goes_on,
     spoken,
     with_words,
 )
@@ -188,13 +189,15 @@ class Provider:
         strike = self._strike(attempt, stage, detail, now)
         if strike is not None:
             attempt.drop = attempt.drop or strike.drop
-            if strike.refuse is not None:
-                attempt.refused = tuple(strike.refuse.refuse(recipient) for recipient in strike.refused)
-            if strike.answer is not None:
-                return strike.answer
-        if stage == "accept" and detail.key is not None:
-            return self._begin_key(attempt, detail, now)
-        return None
+            if strike.refused:
+                attempt.refused = (*attempt.refused, *strike.refused)
+        answer = strike.answer if strike is not None else None
+        # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
+        if stage == "accept" and (answer is None or goes_on(answer)):
+            conflict = self._begin_key(attempt, detail, now)
+            if conflict is not None:
+                return conflict if answer is None else with_words(answer, conflict)
+        return answer
 
     def submit(self, attempt: Attempt, submission: Submission, now: datetime) -> Verdict:
         """The mail is here and nothing went wrong before: look up its key, check it, book it, word the answer.
@@ -202,7 +205,8 @@ class Provider:
         Rules of the stages before booking have been asked by `step` already, so that a slow or held answer
         can be waited for in between; here the rules of the stages after booking are asked.
         """
-        account = self.accounts[attempt.account]
+        account = self.account(attempt.account, now)
+        account.attempts.setdefault(attempt.id, attempt)
         wire = wire_of(attempt.dialect)
         attempt.recipients = submission.recipients or attempt.recipients
         attempt.message_id = submission.message_id
@@ -222,8 +226,14 @@ class Provider:
         if refusal is not None:
             return self._refuse(attempt, refusal)
 
-        refused = attempt.refused if wire == "http" else ()
-        taken = tuple(r for r in submission.recipients if r not in {each.recipient for each in refused})
+        if wire == "http":
+            refused = attempt.refused
+            out = {each.recipient for each in refused}
+            taken = tuple(recipient for recipient in submission.recipients if recipient not in out)
+        else:
+            # The dialogue has sorted them out already; one refused first may have been taken later.
+            taken = submission.recipients
+            refused = tuple(each for each in attempt.refused if each.recipient not in taken)
         if not taken:
             return self._refuse(
                 attempt,
@@ -237,7 +247,7 @@ class Provider:
         attempt.sent = sent
         if answer is not None:
             attempt.answer = answer
-        self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+        self._keep(attempt)
 
     def close(self, attempt: Attempt, now: datetime) -> None:
         """The attempt is over, however it ended."""
@@ -245,8 +255,8 @@ class Provider:
             return
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = now
-        self.accounts[attempt.account].keys.release(attempt.id)
-        self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+        self.account(attempt.account, now).keys.release(attempt.id)
+        self._keep(attempt)
 
     # --- what is to be kept, and kept from before ---------------------------------------------------
 
@@ -263,6 +273,7 @@ class Provider:
                     account = self.account(acceptance.account, now)
                     account.ledger.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
+                    self._opened = max(self._opened, _number_of(acceptance.attempt))
                     if acceptance.key is not None:
                         account.keys.finish(acceptance.key, acceptance)
                 case Tried(attempt=attempt):
@@ -274,6 +285,8 @@ class Provider:
                 case Decided(decision=decision):
                     self.account(decision.account, now).decisions.append(decision)
                     self._decided = max(self._decided, decision.number)
+                    # The process may have died before it wrote the attempt itself: its name is taken.
+                    self._opened = max(self._opened, _number_of(decision.attempt))
                 case Obligation():
                     self._owe(record, now)
                 case Wiped(account=name):
@@ -300,8 +313,16 @@ class Provider:
 
     # --- inside -------------------------------------------------------------------------------------
 
+    def _keep(self, attempt: Attempt) -> None:
+        """Hand out an attempt as it stands, unless a reset has forgotten it meanwhile."""
+        account = self.accounts.get(attempt.account)
+        if account is not None and attempt.id in account.attempts:
+            self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+
     def _learn(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> None:
         attempt.stage = stage
+        # One that was open over a reset and goes on belongs to the new time.
+        self.account(attempt.account, now).attempts.setdefault(attempt.id, attempt)
         if detail.credential is not None:
             self._move(attempt, self.account_of(detail.credential), now)
         if detail.sender is not None:
@@ -345,7 +366,7 @@ class Provider:
     def _log(self, account: Account, attempt: Attempt, stage: str, strike: Strike, now: datetime) -> None:
         self._decided += 1
         said = "drop" if strike.drop else spoken(strike.answer)
-        if strike.refused:
+        if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
         decision = Decision(
             number=self._decided,
@@ -360,7 +381,7 @@ class Provider:
         attempt.rules = (*attempt.rules, *strike.rules)
         self._records.append(Decided(decision=decision))
 
-    def _begin_key(self, attempt: Attempt, detail: Detail, now: datetime) -> Answer | None:
+    def _begin_key(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | None:
         account = self.accounts[attempt.account]
         if not account.setup.keys.honoured or detail.key is None:
             return None
@@ -423,9 +444,12 @@ class Provider:
             fate=Fate.DROPPED if attempt.drop else Fate.DELIVERED,
         )
         account.ledger.book(acceptance)
-        if submission.key is not None and account.setup.keys.honoured:
+        if submission.key is not None:
+            # Whether keys are honoured is asked when they are looked up; what happened is remembered anyway.
             account.keys.finish(submission.key, acceptance)
         attempt.accepted = taken
+        # The attempt goes first: whoever finds the acceptance after a crash finds its attempt too.
+        self._keep(attempt)
         self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
         return acceptance
 
@@ -462,6 +486,10 @@ class Provider:
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations
         owed[(obligation.ref, obligation.recipient.lower())] = obligation
+
+
+def _number_of(attempt_id: str) -> int:
+    return int(attempt_id.removeprefix("att_"))
 
 
 def _yes(acceptance: Acceptance, *, replayed: bool = False) -> Accepted:

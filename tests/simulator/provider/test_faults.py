@@ -1,0 +1,77 @@
+"""The table of faults is whole: each can strike somewhere, each says what it answers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from simulator.provider.answer import Garble, Hang, HangUp, Hold, Reply, Reset, Slow, Truncate
+from simulator.provider.faults import (
+    AFTER_BOOKING,
+    BEFORE_THE_MAIL,
+    FAULTS,
+    HTTP_STAGES,
+    NATURAL_STAGE,
+    SMTP_STAGES,
+    SPELLINGS,
+    RefuseRecipients,
+)
+
+STAGES = {"smtp": SMTP_STAGES, "http": HTTP_STAGES}
+ANSWERS = {
+    "reply": Reply(code=451),
+    "slow": Slow(delay_s=1),
+    "hang": Hang(),
+    "hang_up": HangUp(),
+    "reset": Reset(),
+    "garble": Garble(),
+    "truncate": Truncate(),
+    "hold": Hold(),
+    "accept_then_drop": None,
+    "refuse_recipients": Reply(code=550, enhanced="5.1.1", text="no such mailbox"),
+}
+
+
+@pytest.mark.parametrize("wire", STAGES)
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_can_strike_on_every_wire(name: str, wire: str) -> None:
+    """Its natural stage is one of those it allows and one that the wire has."""
+    natural = NATURAL_STAGE[wire][name]
+
+    assert natural in FAULTS[name].stages
+    assert natural in STAGES[wire]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_names_only_stages_that_exist(name: str) -> None:
+    assert set(FAULTS[name].stages) <= {*SMTP_STAGES, *HTTP_STAGES}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_says_what_it_answers(name: str) -> None:
+    needed = {"reply": {"code": 451}, "slow": {"delay_s": 1.0}}.get(name, {})
+
+    assert FAULTS[name](**needed).answer() == ANSWERS[name]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_spelling_is_a_fault_after_booking(name: str) -> None:
+    """`accept_then_X` loses the answer, not the mail."""
+    spelling = SPELLINGS[name]
+    fields = {field.name for field in dataclasses.fields(FAULTS[spelling.fault])}
+
+    assert all((wire, spelling.stage) in AFTER_BOOKING for wire in STAGES)
+    assert spelling.stage in FAULTS[spelling.fault].stages
+    assert {key for key, _ in spelling.defaults} <= fields
+    assert name not in FAULTS
+
+
+def test_no_stage_is_both_before_the_mail_and_after_booking() -> None:
+    assert not BEFORE_THE_MAIL & {stage for _, stage in AFTER_BOOKING}
+
+
+def test_refused_recipients_are_refused_by_name() -> None:
+    refused = RefuseRecipients(code=452, enhanced="4.2.2", text="full").refuse("a@x")
+
+    assert (refused.recipient, refused.code, refused.enhanced, refused.text) == ("a@x", 452, "4.2.2", "full")

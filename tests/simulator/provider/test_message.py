@@ -1,0 +1,61 @@
+"""Any bytes become a submission; of its bytes only the header block is read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.provider.message import Moment, digest, from_bytes, header, read_headers, readable
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_are_refused(raw: bytes) -> None:
+    """A ledger takes whatever a sender managed to send, and keeps it as it is."""
+    submission = from_bytes(raw, dialect="smtp", sender="", recipients=["a@example.org"])
+
+    assert submission.raw == raw
+    assert submission.fingerprint == digest(raw)
+
+
+@given(st.text(max_size=200))
+def test_no_subject_breaks_the_reading(text: str) -> None:
+    assert isinstance(readable(text), str)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("=?utf-8?q?Gr=C3=BC=C3=9Fe?=", "Grüße"),
+        ("=?utf-8?b?abcde?=", "=?utf-8?b?abcde?="),
+        ("=?no-such-charset?q?a?=", "=?no-such-charset?q?a?="),
+        ("plain", "plain"),
+    ],
+)
+def test_encoded_words_are_decoded_or_left(written: str, shown: str) -> None:
+    assert readable(written) == shown
+
+
+def test_headers_are_unfolded_and_utf8_is_read() -> None:
+    """RFC 5322 folding, and the raw UTF-8 of RFC 6532."""
+    headers = read_headers("Subject: Grüße\r\n an alle\r\nX-A: 1\r\n\r\nX-B: 2\r\n".encode())
+
+    assert headers == (("Subject", "Grüße an alle"), ("X-A", "1"))
+
+
+def test_broken_bytes_in_a_header_are_marked() -> None:
+    assert read_headers(b"Subject: a\xffb\n\nbody") == (("Subject", "a�b"),)
+
+
+def test_the_first_header_of_a_name_counts_whatever_its_case() -> None:
+    assert header((("X-A", "1"), ("x-a", "2")), "x-A") == "1"
+    assert header((), "x-A") is None
+
+
+def test_a_mail_is_the_same_mail_by_its_recipients() -> None:
+    """Key and Message-ID would be renewed by exactly the senders we hunt."""
+    first = Moment(stage="message", dialect="smtp", account="a", recipients=("b@x", "a@x"), message_id="<1>")
+    second = Moment(stage="message", dialect="smtp", account="a", recipients=("a@x", "b@x"), message_id="<2>")
+
+    assert first.mail == second.mail
+    assert Moment(stage="mail", dialect="smtp", account="a", connection="c1").mail == "id:c1"
