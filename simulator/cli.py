@@ -1,0 +1,363 @@
+"""The command line: `simulator serve | certify | plan | ledger | verdict`.
+
+A command reads its options, calls one thing and words the result; no work is done here. What a command needs is
+imported by that command, so that `--help` does not wait for a web server. Exit codes: 0 ok, 1 the judged thing
+failed, 2 usage or set-up, with one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from simulator import __version__
+
+if TYPE_CHECKING:
+    from simulator.client import ControlClient
+    from simulator.provider.provider import Setup
+    from simulator.servers.serve import Service
+
+OK, FAILED, SETUP = 0, 1, 2
+DEFAULT_URL = "http://127.0.0.1:8025"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Trouble(click.ClickException):
+    """Something is wrong with what was asked for; one sentence, exit code 2."""
+
+    exit_code = SETUP
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"simulator: {self.format_message()}", err=True, file=file)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        result = cli.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="simulator",
+            standalone_mode=False,
+        )
+    except click.UsageError as problem:
+        command = problem.ctx.command_path if problem.ctx is not None else "simulator"
+        said = problem.format_message().rstrip(".")
+        click.echo(f"simulator: {said} (see: {command} --help)", err=True)
+        return SETUP
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    return result if isinstance(result, int) else OK
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="simulator")
+def cli() -> None:
+    """A mail provider that misbehaves on purpose and remembers what it really accepted."""
+
+
+# --- serve ------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option("--http", default="127.0.0.1:8025", show_default=True, metavar="HOST:PORT", help="Where HTTP and the control API listen; port 0: any free one.")  # fmt: skip
+@click.option("--smtp", default="127.0.0.1:1025", show_default=True, metavar="HOST:PORT", help="Where SMTP listens; port 0: any free one.")  # fmt: skip
+@click.option("--ledger", default="simulator.db", show_default=True, metavar="memory|PATH", help="Where accepted mail is kept: a SQLite file that survives kill -9, or memory.")  # fmt: skip
+@click.option("--plan", type=click.Path(path_type=Path), metavar="FILE", help="The fault plan (TOML or JSON) every account begins with.")  # fmt: skip
+@click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
+@click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
+@click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up.")  # fmt: skip
+def serve(
+    http: str,
+    smtp: str,
+    ledger: str,
+    plan: Path | None,
+    seed: int | None,
+    admin_token: str | None,
+    ready_file: Path | None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    What was answered with yes is in the ledger before the answer goes out.
+    """
+    from simulator.clock import fresh_seed
+    from simulator.provider.provider import Setup
+    from simulator.servers.serve import Options, ServeError, read_address, serve
+    from simulator.store import StoreError
+
+    setup = Setup() if plan is None else _read_plan(plan)
+    if seed is None:
+        # A plan that names its seed has chosen; 0 is what a plan without one has.
+        seed = setup.plan.seed or fresh_seed()
+    setup = dataclasses.replace(setup, plan=dataclasses.replace(setup.plan, seed=seed))
+    try:
+        options = Options(
+            http=read_address(http, "--http"),
+            smtp=read_address(smtp, "--smtp"),
+            ledger=ledger,
+            setup=setup,
+            seed=seed,
+            admin_token=admin_token,
+            ready_file=ready_file,
+        )
+        serve(options, _say_hello)
+    except (ServeError, StoreError) as problem:
+        raise Trouble(str(problem)) from problem
+
+
+def _say_hello(service: Service) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from simulator.config import explain, warnings
+
+    options = service.options
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]mailproof simulator {__version__}[/bold] – a provider that lies; Ctrl-C stops it")
+    facts = Table.grid(padding=(0, 2))
+    kept = len(
+        [each for account in service.provider.accounts.values() for each in account.ledger.acceptances]
+    )
+    durable = (
+        "forgotten at the end; durable: no"
+        if options.ledger == "memory"
+        else f"{kept} mails from before; durable: every yes survives kill -9"
+    )
+    for name, value in (
+        ("HTTP", f"{service.ready['http']}/v1/emails"),
+        ("SMTP", service.ready["smtp"]),
+        ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
+        ("ledger", f"{options.ledger} ({durable})"),
+        ("seed", str(options.seed)),
+    ):
+        facts.add_row(f"  [dim]{name}[/dim]", _plain(value))
+    console.print(facts)
+    rules = options.setup.plan.rules
+    console.print(
+        f"  [dim]plan[/dim]     {f'{len(rules)} rules' if rules else 'no faults: every mail is taken'}"
+    )
+    for rule in rules:
+        console.print(f"    {_plain(explain(rule))}")
+    for warning in warnings(options.setup):
+        console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
+
+
+def _plain(text: str) -> str:
+    """Keep rich from reading brackets of ours as markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+# --- certify ----------------------------------------------------------------------------------------
+
+
+@cli.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.option("--sender", metavar="FILE.toml", help="The sender to certify, in any language; default: the reference sender.")  # fmt: skip
+@click.option("--profile", multiple=True, metavar="http|smtp|…", help="Only this profile of the sender; may be given again.")  # fmt: skip
+@click.option("--select", metavar="PATTERN", help="Only promises whose id matches.")
+@click.option("--quick", is_flag=True, help="The shortest run that still certifies every promise.")
+@click.option("--full", is_flag=True, help="Every combination of fault and crash.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the run; the same seed stages the same storms.")
+@click.option("--report", metavar="DIR", help="Where certificate.json, report.html and junit.xml go.")
+@click.option("--list", "list_", is_flag=True, help="List the promises and stop.")
+@click.pass_context
+def certify(context: click.Context, /, **given: Any) -> int:
+    """Certify a sender: stage the storms, kill it, compare its promises with the ledger.
+
+    Exit code 0 only if every MUST that applies was kept.
+    """
+    arguments = list(context.args)
+    for parameter in context.command.params:
+        value = given.get(parameter.name or "")
+        option = parameter.opts[-1] if parameter.name != "list_" else "--list"
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is True:
+                arguments.append(option)
+            elif each not in (None, False):
+                arguments += [option, str(each)]
+    # The suite judges the simulator's ledger, so the simulator must not know it: another program runs it.
+    done = subprocess.run([sys.executable, "-m", "scenarios", "certify", *arguments], check=False)
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+
+
+# --- commands that speak to a running simulator -----------------------------------------------------
+
+
+def _remote(command: _Command) -> _Command:
+    for option in (
+        click.option("--token", metavar="T", help="The admin token, if the simulator wants one."),
+        click.option("--account", default="default", show_default=True, help="The account that is meant."),
+        click.option("--url", default=DEFAULT_URL, show_default=True, help="Where the simulator's HTTP is."),
+    ):
+        command = option(command)
+    return command
+
+
+def _ask(url: str, account: str, token: str | None, question: Callable[[ControlClient], Any]) -> Any:
+    from simulator.client import ControlClient, ControlError
+
+    try:
+        with ControlClient(url, account, token) as client:
+            return question(client)
+    except ControlError as problem:
+        raise Trouble(str(problem)) from problem
+
+
+def _read_plan(path: Path) -> Setup:
+    from simulator.config import PlanError, read_plan_file
+
+    try:
+        return read_plan_file(path)
+    except PlanError as problem:
+        raise Trouble(str(problem)) from problem
+
+
+def _print_json(data: object) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+@cli.group()
+def plan() -> None:
+    """Check a fault plan, or change that of a running simulator."""
+
+
+@plan.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+def plan_check(file: Path) -> None:
+    """Read FILE and say in plain words what it does."""
+    from simulator.config import explain, warnings
+
+    setup = _read_plan(file)
+    for rule in setup.plan.rules:
+        click.echo(explain(rule))
+    for warning in warnings(setup):
+        click.echo(f"mind: {warning}", err=True)
+    rules = len(setup.plan.rules)
+    click.echo(f"{file} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {setup.plan.seed}")
+
+
+@plan.command("show")
+@_remote
+@click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON.")
+def plan_show(url: str, account: str, token: str | None, as_json: bool) -> None:
+    """Show the plan in force and how often each rule struck."""
+    from simulator.config import explain, read_rules
+
+    shown = _ask(url, account, token, lambda client: client.plan())
+    if as_json:
+        _print_json(shown)
+        return
+    if not shown["rules"]:
+        click.echo("no faults: every mail is taken")
+    for number, rule in enumerate(shown["rules"], 1):
+        seen, fired = rule.pop("seen"), rule.pop("fired")
+        (read,) = read_rules([rule], "plan", start=number)
+        click.echo(f"{explain(read)} Met {seen}, struck {fired}.")
+
+
+@plan.command("set")
+@click.argument("file", type=click.Path(path_type=Path))
+@_remote
+def plan_set(file: Path, url: str, account: str, token: str | None) -> None:
+    """Put the plan of FILE in force, in place of the former one."""
+    from simulator.config import rule_as_json
+
+    setup = _read_plan(file)
+    data = {
+        "seed": setup.plan.seed,
+        "rules": [rule_as_json(rule) for rule in setup.plan.rules],
+        "idempotency": dataclasses.asdict(setup.keys),
+        "limits": dataclasses.asdict(setup.limits),
+    }
+    shown = _ask(url, account, token, lambda client: client.set_plan(data))
+    click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
+
+
+@plan.command("clear")
+@_remote
+@click.option("--all", "everything", is_flag=True, help="Also treat keys and limits as usual again.")
+def plan_clear(url: str, account: str, token: str | None, everything: bool) -> None:
+    """Take all rules away: the provider is healthy again."""
+    _ask(url, account, token, lambda client: client.heal(all=everything))
+    click.echo(f"account {account} has no faults any more")
+
+
+@cli.command()
+@_remote
+@click.option("--json", "as_json", is_flag=True, help="All facts as JSON.")
+def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
+    """List what the provider really accepted."""
+    messages = _ask(url, account, token, lambda client: client.messages())
+    if as_json:
+        _print_json({"messages": messages})
+        return
+    if not messages:
+        click.echo(f"account {account} has accepted nothing yet")
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    for heading in ("accepted at", "recipients", "subject", "Message-ID", "key", "fate"):
+        table.add_column(heading, overflow="fold")
+    for each in messages:
+        table.add_row(
+            each["accepted_at"][:23],
+            *(_plain(text) for text in (
+                ", ".join(each["recipients"]), each["subject"], each["message_id"] or "–", each["key"] or "–"
+            )),
+            each["fate"] if each["fate"] == "delivered" else f"[red]{each['fate']}[/red]",
+        )  # fmt: skip
+    Console().print(table)
+
+
+#: What a verdict lists, and how it is called for people; those before `parked` make it invalid.
+_FINDINGS = {
+    "duplicated": "accepted too often",
+    "lost": "never accepted",
+    "phantom": "accepted, but nobody promised it",
+    "misdirected": "accepted for somebody else, or with other bytes",
+    "misreported": "accepted, but the sender says it was not",
+    "parked": "waits for a person",
+    "open": "still open",
+    "unsent": "ended unsent, with a reason",
+    "dropped": "accepted, and never delivered by the provider",
+}
+
+
+@cli.command()
+@_remote
+@click.option("--final", is_flag=True, help="Nothing more will come: what is still open is lost.")
+@click.option("--json", "as_json", is_flag=True, help="The whole verdict as JSON.")
+def verdict(url: str, account: str, token: str | None, final: bool, as_json: bool) -> int:
+    """Compare what was promised with what was accepted.
+
+    Exit code 0: every promise was kept. 1: not, or it cannot be said yet.
+    """
+    found = _ask(url, account, token, lambda client: client.verdict(final=final))
+    findings = [(name, each) for name in _FINDINGS for each in found.get(name, ())]
+    if as_json:
+        _print_json(found)
+    else:
+        word = {True: "valid", False: "invalid", None: "undecided"}[found["valid"]]
+        click.echo(f"{word}: {found['accepted_once']} of {found['obligations']} obligations accepted once")
+        for name, each in findings:
+            ref = f" ({each['ref']})" if each["ref"] else ""
+            copies = f"{each['copies']} of {each['expected']} copies"
+            ids = f": {', '.join(each['ids'])}" if each["ids"] else ""
+            click.echo(f"  {name}: {each['recipient']}{ref} {_FINDINGS[name]}, {copies}{ids}")
+    if found["valid"] is None:
+        return FAILED if findings else OK
+    return OK if found["valid"] else FAILED

@@ -1,0 +1,207 @@
+"""A small typed client of the control API, for the command line, tests and harnesses.
+
+One object speaks for one account. Everything comes back as the JSON the API documents; a refusal raises
+`ControlError` with the one sentence the simulator gave. Nothing here knows how the simulator works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+DEFAULT_URL = "http://127.0.0.1:8025/_simulator/v1"
+PREFIX = "/_simulator/v1"
+
+Json = dict[str, Any]
+
+
+class ControlError(Exception):
+    """The simulator cannot be reached or refuses; the message is one sentence. `status` None: no answer."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ControlClient:
+    """Commands one account of a running simulator. Use it as a context manager, or `close` it."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        account: str = "default",
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """`url` is the `control` address of the ready file; the simulator's plain HTTP address will do, too."""
+        base = url.rstrip("/")
+        self.url = base if base.endswith(PREFIX) else base + PREFIX
+        self.account = account
+        self._timeout_s = timeout_s
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            # The proxies of the environment are for the world outside, not for a simulator next door.
+            self._http = httpx.Client(headers=headers, timeout=timeout_s, trust_env=False)
+            httpx.URL(self.url)
+        except (httpx.InvalidURL, ValueError) as problem:
+            raise ControlError(
+                f"{url!r} is no address of a simulator; it looks like {DEFAULT_URL}"
+            ) from problem
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # --- the provider -------------------------------------------------------------------------------
+
+    def health(self) -> Json:
+        """Return status and version."""
+        return self._json("GET", "health")
+
+    def reset(self) -> None:
+        """Forget everything of the account: ledger, attempts, obligations, keys, plan."""
+        self._json("POST", "reset")
+
+    # --- the plan -----------------------------------------------------------------------------------
+
+    def plan(self) -> Json:
+        """Return the plan with the count of each rule."""
+        return self._json("GET", "plan")
+
+    def set_plan(self, plan: Mapping[str, Any]) -> Json:
+        """Replace the plan: `{"seed": …, "rule": […], "idempotency": {…}, "limits": {…}}`."""
+        return self._json("PUT", "plan", body=dict(plan))
+
+    def add_rules(self, *rules: Mapping[str, Any]) -> Json:
+        """Append rules; those already there keep their counts."""
+        return self._json("POST", "plan", body={"rules": [dict(rule) for rule in rules]})
+
+    def heal(self, *, all: bool = False) -> Json:
+        """Take all rules away; with `all` the treatment of keys and the limits become the usual ones, too."""
+        return self._json("DELETE", "plan", query={"all": all or None})
+
+    def release(self) -> int:
+        """Let go all held answers; return how many there were."""
+        released: int = self._json("POST", "release")["released"]
+        return released
+
+    # --- messages and attempts ----------------------------------------------------------------------
+
+    def messages(self, **filters: str) -> list[Json]:
+        """Return acceptances, oldest first. Filters: `to`, `message_id`, `key`, `q`."""
+        messages: list[Json] = self._json("GET", "messages", query=filters)["messages"]
+        return messages
+
+    def message(self, id: str) -> Json:
+        """Return one acceptance."""
+        return self._json("GET", f"messages/{id}")
+
+    def raw(self, id: str) -> bytes:
+        """Return the bytes of an accepted mail, as the sender handed them in."""
+        return self._ask("GET", f"messages/{id}/raw").content
+
+    def wait_for_messages(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
+        """Wait until `count` acceptances match; raise `TimeoutError` if they do not come."""
+        return self._wait("messages", count, timeout_s, filters)
+
+    def attempts(self, **filters: str) -> list[Json]:
+        """Return attempts, oldest first. Filters: `stage`, `state`, `to`, `key`, `message_id`, `rule`, …"""
+        attempts: list[Json] = self._json("GET", "attempts", query=filters)["attempts"]
+        return attempts
+
+    def wait_for_attempts(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
+        """Wait until `count` attempts match; raise `TimeoutError` if they do not come."""
+        return self._wait("attempts", count, timeout_s, filters)
+
+    # --- promises -----------------------------------------------------------------------------------
+
+    def owe(self, obligations: Iterable[Mapping[str, Any]]) -> int:
+        """Enter obligations `{"ref", "recipient", "copies", "sha256", "state"}`; return how many."""
+        body = {"obligations": [dict(each) for each in obligations]}
+        entered: int = self._json("POST", "obligations", body=body)["obligations"]
+        return entered
+
+    def obligations(self) -> list[Json]:
+        """Return the obligations of the account."""
+        obligations: list[Json] = self._json("GET", "obligations")["obligations"]
+        return obligations
+
+    def verdict(self, *, final: bool = False) -> Json:
+        """Return obligations against ledger; `final`: what is still open is lost."""
+        return self._json("GET", "verdict", query={"final": final or None})
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _wait(self, what: str, count: int, timeout_s: float, filters: Mapping[str, str]) -> list[Json]:
+        answer = self._json(
+            "GET", f"{what}/wait", wait_s=timeout_s, query={"count": count, "timeout_s": timeout_s, **filters}
+        )
+        found: list[Json] = answer[what]
+        if not answer["complete"]:
+            wanted = " ".join(f"{name}={value}" for name, value in filters.items())
+            raise TimeoutError(
+                f"only {len(found)} of {count} {what} came within {timeout_s:g} s ({wanted or 'any'})"
+            )
+        return found
+
+    def _json(
+        self, method: str, path: str, *, body: object = None, wait_s: float = 0.0, **query: Any
+    ) -> Json:
+        response = self._ask(method, path, body=body, wait_s=wait_s, **query)
+        try:
+            answer: Json = response.json()
+        except ValueError as problem:
+            raise ControlError(f"what answers at {self.url} is no simulator") from problem
+        return answer
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+        wait_s: float = 0.0,
+    ) -> httpx.Response:
+        parameters = {"account": self.account} | {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in (query or {}).items()
+            if value is not None
+        }
+        try:
+            response = self._http.request(
+                method,
+                f"{self.url}/{path}",
+                params=parameters,
+                json=body,
+                timeout=self._timeout_s + wait_s,
+            )
+        except httpx.TimeoutException as problem:
+            raise ControlError(f"the simulator at {self.url} does not answer") from problem
+        except (httpx.HTTPError, httpx.InvalidURL) as problem:
+            raise ControlError(
+                f"there is no simulator at {self.url} ({problem}); start one with: simulator serve"
+            ) from problem
+        if response.is_success:
+            return response
+        raise ControlError(_detail(response), status=response.status_code)
+
+
+def _detail(response: httpx.Response) -> str:
+    try:
+        problem: Any = response.json()
+        return str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"the simulator answered {response.status_code} without a reason"

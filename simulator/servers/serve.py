@@ -1,0 +1,257 @@
+"""Everything on one event loop: ledger, provider, SMTP, HTTP and control API; up together, down together.
+
+`simulator serve` calls `serve`; tests may `start` and `stop` a `Service` themselves. Who may listen where, and
+in which order things begin and end, is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from simulator import __version__
+from simulator.clock import Clock, SystemClock
+from simulator.provider.provider import Provider, Setup
+from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback
+from simulator.servers.http import HttpServer, NativeApi
+from simulator.servers.wire import Holds, Wire
+from simulator.store import Store, StoreError
+from simulator.store.committer import Committer
+from simulator.store.memory import MemoryStore
+from simulator.store.sqlite import SqliteStore
+
+try:
+    from simulator.servers.smtp import SmtpServer
+except ImportError:  # Not there yet.
+    SmtpServer = None  # type: ignore[assignment,misc]
+
+#: How long a stop waits for requests that are being answered, in seconds. Held ones never end by themselves.
+GRACE_S = 1.0
+HOSTNAME = "mail.simulator.test"
+
+
+class ServeError(Exception):
+    """The service cannot start. The message is one sentence that says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen. Port 0: any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_address(text: str, option: str) -> Address:
+    """Read `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`. Raises `ServeError`."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon:
+        host = ""
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ServeError(f"{option} is {text!r}; an IPv6 address needs brackets, like [::1]:8025")
+    if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        raise ServeError(f"{option} is {text!r}; it must be HOST:PORT with a port from 0 to 65535")
+    return Address(host=host or "127.0.0.1", port=int(port))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `simulator serve` was asked for."""
+
+    http: Address = Address(host="127.0.0.1", port=8025)
+    smtp: Address = Address(host="127.0.0.1", port=1025)
+    ledger: str = "memory"
+    """`memory` or the path of a SQLite file."""
+    setup: Setup = Setup()
+    seed: int = 0
+    admin_token: str | None = None
+    ready_file: Path | None = None
+
+
+class Service:
+    """One running simulator. `start` raises `ServeError` and leaves nothing behind; `stop` may be called twice."""
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self.options = options
+        self.clock = clock
+        self.ready: dict[str, Any] = {}
+        """What the ready file says, once `start` has returned."""
+        self._stack = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        """Open the ledger, listen everywhere, then say so."""
+        self._check()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self.ready = self._facts()
+        try:
+            self._write_ready_file()
+        except ServeError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop listening, end what is going on within a bounded time, close the ledger."""
+        await self._stack.aclose()
+
+    def _check(self) -> None:
+        token = self.options.admin_token
+        if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
+            raise ServeError("the admin token must consist of printable ASCII characters without spaces")
+        if token is None and not is_loopback(self.options.http.host):
+            raise ServeError(
+                f"--http {self.options.http} can be reached from other machines, which could then command the"
+                " simulator; give --admin-token, or listen on 127.0.0.1"
+            )
+
+    async def _start(self) -> None:
+        options, now = self.options, self.clock.now()
+        self.store = self._open_ledger()
+        self.provider = Provider(seed=options.seed, setup=options.setup, now=now)
+        try:
+            self.provider.restore(self.store.load(), now)
+        except StoreError as problem:
+            raise ServeError(str(problem)) from problem
+        self.committer = Committer(self.provider.records, self.store)
+        self._stack.push_async_callback(self.committer.close)
+        self.moves, self.holds = Moves(), Holds()
+        wire = Wire(self.clock, self.holds, self.moves.moved)
+        native = NativeApi(
+            self.provider,
+            wire,
+            self.committer.commit,
+            self.committer.soon,
+            self.moves.moved,
+            self.clock,
+            hostname=HOSTNAME,
+        )
+        control = ControlApi(
+            self.provider,
+            self.holds,
+            self.store,
+            self.committer,
+            self.moves,
+            self.clock,
+            token=options.admin_token,
+            bound_host=options.http.host,
+        )
+        self._http = HttpServer(_by_path(control.app, native.app), native, self.clock)
+        self.http_port = await self._listen(self._http, options.http, "--http")
+        self.smtp_port = 0
+        if SmtpServer is not None:
+            smtp = SmtpServer(
+                self.provider, wire, self.committer.commit, self.moves.moved, self.clock, hostname=HOSTNAME
+            )
+            self.smtp_port = await self._listen(smtp, options.smtp, "--smtp")
+        self._stack.callback(self.moves.end)
+
+    def _open_ledger(self) -> Store:
+        ledger = self.options.ledger
+        if ledger == "memory":
+            return MemoryStore()
+        if "://" in ledger:
+            raise ServeError(f"--ledger is {ledger!r}; it must be memory or the path of a SQLite file")
+        try:
+            store = SqliteStore(ledger)
+        except StoreError as problem:
+            raise ServeError(str(problem)) from problem
+        self._stack.callback(self._close_ledger, store)
+        return store
+
+    def _close_ledger(self, store: SqliteStore) -> None:
+        store.close()
+        if store.is_new and not self.ready:
+            # The start failed: a ledger that nobody was promised is not left lying about.
+            store.path.unlink(missing_ok=True)
+
+    async def _listen(self, server: HttpServer | SmtpServer, address: Address, option: str) -> int:
+        try:
+            port = await server.start(address.host, address.port)
+        except OSError as problem:
+            # asyncio words its own sentence around the system's; the system's is the one that says it.
+            why = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
+            raise ServeError(
+                f"{option} {address} cannot be listened on: {why.lower()}; name a free address (port 0: any)"
+            ) from problem
+        self._stack.push_async_callback(server.stop, GRACE_S)
+        return port
+
+    def _facts(self) -> dict[str, Any]:
+        http = Address(host=self.options.http.host, port=self.http_port)
+        return {
+            "http": f"http://{http}",
+            "smtp": str(Address(host=self.options.smtp.host, port=self.smtp_port)),
+            "smtps": None,
+            "control": f"http://{http}{PREFIX}",
+            "pid": os.getpid(),
+            "version": __version__,
+        }
+
+    def _write_ready_file(self) -> None:
+        path = self.options.ready_file
+        if path is None:
+            return
+        # Whoever waits for the file must never read half of it: written beside, then renamed.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            draft.write_text(json.dumps(self.ready) + "\n", encoding="utf-8")
+            draft.replace(path)
+        except OSError as problem:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            self.ready = {}
+            raise ServeError(f"--ready-file {path} cannot be written: {problem.strerror}") from problem
+        self._stack.callback(self._remove_ready_file, path)
+
+    def _remove_ready_file(self, path: Path) -> None:
+        """Take our ready file away, not the one that a successor has put in its place."""
+        try:
+            if json.loads(path.read_text(encoding="utf-8")) == self.ready:
+                path.unlink()
+        except (OSError, ValueError):
+            pass  # Somebody else took it away: that is what we wanted.
+
+
+def _by_path(control: ASGIApp, native: ASGIApp) -> ASGIApp:
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        app = control if scope["path"].startswith("/_simulator/") else native
+        await app(scope, receive, send)
+
+    return front
+
+
+async def _serve(options: Options, started: Callable[[Service], None]) -> None:
+    service = Service(options, SystemClock())
+    enough = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # Before anything is up: a stop that comes while we start must not leave a ready file behind.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, enough.set)
+    await service.start()
+    try:
+        started(service)
+        await enough.wait()
+    finally:
+        await service.stop()
+
+
+def serve(options: Options, started: Callable[[Service], None] = lambda service: None) -> None:
+    """Serve until SIGTERM or SIGINT. `started` is called when everything is up. Raises `ServeError`."""
+    asyncio.run(_serve(options, started))

@@ -1,0 +1,90 @@
+"""Group commit: everybody who waits shares one write, and nobody is told yes before it is durable.
+
+The only place that takes records out of the provider. A write that fails is not forgotten: its records wait
+in front of the next ones, so that a later yes (a replay, say) again means that everything before is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from simulator.provider.provider import Record
+from simulator.store import Store, StoreError
+
+#: How long records that nobody waits for (an attempt's end) may lie about, in seconds.
+IDLE_S = 0.05
+
+_log = logging.getLogger("simulator.store")
+
+
+class Committer:
+    """Carries records from the provider into the store, many at a time. Lives on one event loop."""
+
+    def __init__(self, take: Callable[[], Sequence[Record]], store: Store) -> None:
+        self._take = take
+        self._store = store
+        self._left: list[Record] = []
+        self._next: asyncio.Future[StoreError | None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.trouble: str | None = None
+        """What the last write failed of; None while all is well."""
+
+    async def commit(self) -> None:
+        """Return when everything handed out so far is durable. Raises `StoreError` if it is not."""
+        trouble = await asyncio.shield(self._round())
+        if trouble is not None:
+            raise StoreError(str(trouble)) from trouble
+
+    def soon(self) -> None:
+        """See to it that what was recorded gets written, without waiting for it."""
+        if self._timer is None and self._next is None:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_S, self._round)
+
+    async def close(self) -> None:
+        """Write what is left. Raises `StoreError` if that is impossible."""
+        await self.commit()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writer is not None:
+            await self._writer
+
+    def _round(self) -> asyncio.Future[StoreError | None]:
+        """Return the result of the next write that begins after this call."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        return self._next
+
+    async def _write(self) -> None:
+        while self._next is not None:
+            waiting, self._next = self._next, None
+            trouble: StoreError | None = None
+            try:
+                self._left += self._take()
+                if self._left:
+                    await asyncio.to_thread(self._store.append, tuple(self._left))
+                    self._left.clear()
+            except StoreError as problem:
+                trouble = problem
+            except Exception as problem:  # Whoever waits must not wait for ever because of a bug of ours.
+                _log.exception("a store broke its promise to raise nothing but StoreError")
+                trouble = StoreError(f"the ledger cannot be written: {problem}")
+            self._tell(trouble)
+            # As a result, not as an exception: nobody may be there any more to fetch it.
+            waiting.set_result(trouble)
+        self._writer = None
+
+    def _tell(self, trouble: StoreError | None) -> None:
+        """Say when it begins to fail and when it works again, not at every mail in between."""
+        if trouble is not None and self.trouble is None:
+            _log.error("%s; until it can, every mail is answered with a temporary failure", trouble)
+        elif trouble is None and self.trouble is not None:
+            _log.warning("the ledger can be written again; nothing that was accepted is missing")
+        self.trouble = None if trouble is None else str(trouble)
