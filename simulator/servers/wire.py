@@ -29,17 +29,47 @@ from simulator.provider.answer import (
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 
+#: How long a closed line still waits for the other side to close too, in seconds.
+LINGER_S = 2.0
+
 
 class Line:
-    """One connection with a sender. The server's protocol calls `lost` from `connection_lost`."""
+    """One connection with a sender. The server's protocol calls `lost` from `connection_lost`.
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    `turn_deaf`, where the protocol has it, makes the protocol throw away whatever comes in from then on.
+    Only with it can a line be closed by FIN while the sender still talks (see `hang_up`).
+    """
+
+    def __init__(self, transport: asyncio.Transport, *, turn_deaf: Callable[[], None] | None = None) -> None:
         self.transport = transport
-        self._gone = asyncio.Event()
+        self._turn_deaf = turn_deaf
+        self._over = asyncio.Event()
+        self._gone = False
+        self._ended = False
+        self._hung_up = False
+        self._linger: asyncio.TimerHandle | None = None
 
     def hang_up(self) -> None:
-        """Close in an orderly way: what was written goes out, then FIN."""
-        self.transport.close()
+        """Close in an orderly way: what was written goes out, then FIN.
+
+        A kernel that closes a socket with unread input sends RST instead of FIN, and the RST may overtake
+        the last reply (RFC 9112, section 9.6, tells the same of HTTP). So we only stop talking, let the
+        sender talk into the void, and close for good when it closes too or `LINGER_S` later.
+        """
+        if self.is_gone():
+            return
+        self._hung_up = True
+        if self._turn_deaf is None or self._ended or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._turn_deaf()
+        try:
+            self.transport.write_eof()
+        except OSError:
+            # The other side was faster: there is nobody left to wait for.
+            self.transport.close()
+            return
+        self._linger = asyncio.get_running_loop().call_later(LINGER_S, self.transport.close)
 
     def reset(self) -> None:
         """Break the line: RST, and whatever was not sent yet is thrown away.
@@ -54,17 +84,36 @@ class Line:
                 pass  # The other side was faster and the descriptor is gone: broken is what we wanted.
         self.transport.abort()
 
+    def turn_deaf(self) -> None:
+        """Throw away whatever comes in from now on: memory stays bounded, and the end is still noticed."""
+        if self._turn_deaf is not None:
+            self._turn_deaf()
+
+    def ended(self) -> None:
+        """The other side sent FIN (`eof_received`): it says no more, and may or may not listen still."""
+        self._ended = True
+        self._over.set()
+        if self._hung_up:
+            self.transport.close()
+
     def lost(self) -> None:
         """The connection is over, from whichever side."""
-        self._gone.set()
+        self._gone = True
+        self._over.set()
+        if self._linger is not None:
+            self._linger.cancel()
+
+    def has_ended(self) -> bool:
+        """Tell whether the other side has said that it says no more."""
+        return self._ended
 
     def is_gone(self) -> bool:
         """Tell whether nothing can be said on this line any more."""
-        return self._gone.is_set() or self.transport.is_closing()
+        return self._gone or self._hung_up or self.transport.is_closing()
 
     async def gone(self) -> None:
-        """Return when the connection is over."""
-        await self._gone.wait()
+        """Return when the other side gave up: the connection is over, or it sent FIN."""
+        await self._over.wait()
 
 
 class Voice(Protocol):
@@ -131,12 +180,14 @@ class Wire:
                     await self._clock.sleep(delay_s)
                     answer = then
                 case Hold(then=then):
-                    attempt.state = AttemptState.HELD
+                    # Not always open before: what is said on a line after an attempt's end (SMTP `quit`)
+                    # is held in the name of that attempt.
+                    before, attempt.state = attempt.state, AttemptState.HELD
                     self._moved()
                     try:
                         await self._holds.wait(attempt.account)
                     finally:
-                        attempt.state = AttemptState.OPEN
+                        attempt.state = before
                         self._moved()
                     answer = then
                 case _:
@@ -146,6 +197,7 @@ class Wire:
         """Do what the answer says; return how much of it really went out.
 
         COMPLETE means handed to a connection that was still there; whether it arrived nobody can know.
+        UNKNOWN means handed to a connection whose other side had sent FIN: perhaps it still listens.
         """
         rest = await self.wait_out(answer, attempt)
         match rest:
@@ -155,7 +207,9 @@ class Wire:
                 if line.is_gone():
                     return Sent.NOTHING
                 await voice.speak(rest)
-                return Sent.NOTHING if line.is_gone() else Sent.COMPLETE
+                if line.is_gone():
+                    return Sent.NOTHING
+                return Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
             case Garble(code=code):
                 if line.is_gone():
                     return Sent.NOTHING
@@ -173,11 +227,12 @@ class Wire:
             case Reset():
                 line.reset()
                 return Sent.NOTHING
-            case Hang(for_s=None):
-                await line.gone()
-                return Sent.NOTHING
             case Hang(for_s=for_s):
-                await self._hang(for_s or 0.0, line)
+                line.turn_deaf()
+                if for_s is None:
+                    await line.gone()
+                else:
+                    await self._hang(for_s, line)
                 return Sent.NOTHING
             case Slow() | Hold():
                 raise AssertionError("wait_out leaves no waits at the front")

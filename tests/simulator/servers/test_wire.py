@@ -1,0 +1,334 @@
+"""The wire carries answers out: what is said, what is not, how the line ends, and how much of it is claimed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from simulator.provider.answer import (
+    Accepted,
+    Answer,
+    Garble,
+    Hang,
+    HangUp,
+    Hold,
+    Reply,
+    Reset,
+    Slow,
+    Truncate,
+    Words,
+)
+from simulator.provider.ledger import Attempt, AttemptState, Sent
+from simulator.servers.wire import Holds, Line, Wire
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NO = Reply(code=451)
+DEADLINE_S = 10.0
+
+
+class StillClock:
+    """A clock on which waiting takes no time and is written down."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class Script:
+    """A voice that writes down what it was told to say, and says it if there is a line."""
+
+    def __init__(self, line: Line | None = None) -> None:
+        self.said: list[object] = []
+        self._line = line
+
+    async def speak(self, words: Words) -> None:
+        self.said.append(words)
+        if self._line is not None:
+            self._line.transport.write(b"whole\r\n")
+
+    async def speak_in_part(self, words: Words | None) -> None:
+        self.said.append(("part", words))
+        if self._line is not None:
+            self._line.transport.write(b"wh")
+
+    async def babble(self, code: int) -> None:
+        self.said.append(("babble", code))
+        if self._line is not None:
+            self._line.transport.write(b"\xff\r\n")
+
+
+class Peer(asyncio.Protocol):
+    """Our side of a real connection: tells the line what happens, like a server's protocol."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+        self.deaf = False
+        self.made: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.line = Line(transport, turn_deaf=self._turn_deaf)
+        self.made.set_result(self.line)
+
+    def _turn_deaf(self) -> None:
+        self.deaf = True
+
+    def data_received(self, data: bytes) -> None:
+        if not self.deaf:
+            self.heard += data
+
+    def eof_received(self) -> bool:
+        self.line.ended()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.line.lost()
+
+
+def attempt() -> Attempt:
+    return Attempt(
+        id="att_1", number=1, account="default", dialect="smtp", connection="c1", peer="p", opened_at=NOW
+    )
+
+
+def on_a_line(
+    story: Callable[[Wire, Line, Script, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    clock: StillClock | None = None,
+    holds: Holds | None = None,
+    moved: Callable[[], None] = lambda: None,
+) -> None:
+    """Run a story on a real connection between a line of ours and a client."""
+
+    async def run() -> None:
+        peer = Peer()
+        server = await asyncio.get_running_loop().create_server(lambda: peer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            line = await peer.made
+            wire = Wire(clock or StillClock(), holds or Holds(), moved)
+            async with asyncio.timeout(DEADLINE_S):
+                await story(wire, line, Script(line), reader, writer)
+        finally:
+            writer.close()
+            peer.line.transport.abort()
+            try:
+                await writer.wait_closed()
+            except ConnectionError:
+                pass  # The story was about a broken line.
+            server.close()
+            await server.wait_closed()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "sent", "heard"),
+    [
+        pytest.param(NO, [NO], Sent.COMPLETE, b"whole\r\n", id="words"),
+        pytest.param(Garble(code=200), [("babble", 200)], Sent.PARTIAL, b"\xff\r\n", id="garble"),
+        pytest.param(Slow(delay_s=5.0, then=NO), [NO], Sent.COMPLETE, b"whole\r\n", id="slow"),
+    ],
+)
+def test_what_is_said_leaves_the_line_open(
+    answer: Answer, said: list[object], sent: Sent, heard: bytes
+) -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert sent is await wire.deliver(answer, attempt(), voice, line)
+        assert said == voice.said
+        assert heard == await reader.readexactly(len(heard))
+        assert not line.is_gone()
+
+    on_a_line(story)
+
+
+def test_truncate_says_a_part_and_closes() -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert Sent.PARTIAL is await wire.deliver(Truncate(then=NO), attempt(), voice, line)
+        assert voice.said == [("part", NO)]
+        assert await reader.read() == b"wh"
+        assert line.is_gone()
+
+    on_a_line(story)
+
+
+def test_hang_up_is_a_fin_even_if_the_sender_still_talks() -> None:
+    """A kernel answers close with unread input by RST; the line waits for the sender instead."""
+
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert Sent.NOTHING is await wire.deliver(HangUp(), attempt(), voice, line)
+        writer.write(b"x" * 1_000_000)
+        await writer.drain()
+        assert await reader.read() == b""
+        assert line.is_gone()
+        writer.close()
+        await line.gone()
+
+    on_a_line(story)
+
+
+def test_a_line_that_cannot_turn_deaf_is_simply_closed() -> None:
+    """Protocols that go on with what comes in (HTTP) must not be left to it."""
+
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        plain = Line(line.transport)
+        plain.hang_up()
+        assert line.transport.is_closing()
+        assert await reader.read() == b""
+        await line.gone()
+
+    on_a_line(story)
+
+
+def test_reset_is_a_real_rst() -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert Sent.NOTHING is await wire.deliver(Reset(), attempt(), voice, line)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await line.gone()
+
+    on_a_line(story)
+
+
+def test_a_hang_without_end_lasts_until_the_sender_leaves() -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        hanging = asyncio.ensure_future(wire.deliver(Hang(), attempt(), voice, line))
+        writer.write(b"hello?\r\n")
+        await writer.drain()
+        assert not hanging.done()
+        writer.write_eof()
+        assert Sent.NOTHING is await hanging
+        assert voice.said == []
+
+    on_a_line(story)
+
+
+def test_a_hang_with_an_end_closes_the_line_then() -> None:
+    clock = StillClock()
+
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert Sent.NOTHING is await wire.deliver(Hang(for_s=7.0), attempt(), voice, line)
+        assert await reader.read() == b""
+
+    on_a_line(story, clock)
+    assert clock.slept == [7.0]
+
+
+def test_nothing_is_claimed_for_a_line_that_is_gone() -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        line.reset()
+        await line.gone()
+        for answer in (NO, Garble(), Truncate(then=NO)):
+            assert Sent.NOTHING is await wire.deliver(answer, attempt(), voice, line)
+        assert voice.said == []
+
+    on_a_line(story)
+
+
+def test_words_for_a_sender_that_half_closed_are_of_unknown_fate() -> None:
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write_eof()
+        await line.gone()
+        assert Sent.UNKNOWN is await wire.deliver(NO, attempt(), voice, line)
+        assert await reader.readline() == b"whole\r\n"
+
+    on_a_line(story)
+
+
+def test_slow_goes_on_with_what_comes_then() -> None:
+    """Waits are spent in order; None is left where nothing else was said than to wait."""
+    clock = StillClock()
+    wire = Wire(clock, Holds(), lambda: None)
+
+    rest = asyncio.run(wire.wait_out(Slow(delay_s=1.0, then=Slow(delay_s=2.0, then=NO)), attempt()))
+    nothing = asyncio.run(wire.wait_out(Slow(delay_s=3.0), attempt()))
+
+    assert (rest, nothing) == (NO, None)
+    assert clock.slept == [1.0, 2.0, 3.0]
+
+
+def test_a_held_answer_waits_for_its_release_and_is_seen_waiting() -> None:
+    states: list[AttemptState] = []
+    held = attempt()
+    yes = Accepted(id="msg_1", message_id=None, recipients=("a@x",))
+
+    async def story() -> Answer | None:
+        holds = Holds()
+        seen = asyncio.Event()
+
+        def moved() -> None:
+            states.append(held.state)
+            seen.set()
+
+        wire = Wire(StillClock(), holds, moved)
+        waiting = asyncio.ensure_future(wire.wait_out(Hold(then=yes), held))
+        await seen.wait()
+        assert holds.release("another account") == 0
+        assert not waiting.done()
+        assert holds.release("default") == 1
+        rest = await waiting
+        assert holds.release("default") == 0
+        return rest
+
+    assert yes == asyncio.run(story())
+    assert states == [AttemptState.HELD, AttemptState.OPEN]
+
+
+def test_holding_does_not_reopen_an_attempt_that_has_ended() -> None:
+    """What is said on a line after the end of its mail is held in the name of that attempt."""
+    ended = attempt()
+    ended.state = AttemptState.CLOSED
+
+    async def story() -> None:
+        holds = Holds()
+        seen = asyncio.Event()
+        waiting = asyncio.ensure_future(Wire(StillClock(), holds, seen.set).wait_out(Hold(), ended))
+        await seen.wait()
+        assert AttemptState.HELD is ended.state
+        holds.release("default")
+        await waiting
+
+    asyncio.run(story())
+    assert AttemptState.CLOSED is ended.state
+
+
+def test_a_cancelled_hold_is_not_counted_as_released() -> None:
+    async def story() -> None:
+        holds = Holds()
+        seen = asyncio.Event()
+        waiting = asyncio.ensure_future(Wire(StillClock(), holds, seen.set).wait_out(Hold(), attempt()))
+        await seen.wait()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert holds.release("default") == 0
+
+    asyncio.run(story())
