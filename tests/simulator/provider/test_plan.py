@@ -1,0 +1,315 @@
+"""Who is hit, when, and by what: every condition and every stickiness, one occasion at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from simulator.provider.answer import HangUp, Reply, Reset, Slow
+from simulator.provider.faults import (
+    Drop,
+    Fault,
+    HangUpOnThem,
+    RefuseRecipients,
+    ReplyWith,
+    ResetTheLine,
+    SlowDown,
+)
+from simulator.provider.message import Moment
+from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, Strike, When, Who, wire_of
+from tests.simulator.provider.mails import ANN, BOB, NOW, after
+
+MESSAGE = frozenset({("smtp", "message"), ("http", "accept")})
+
+
+def rule(
+    fault: Fault = HangUpOnThem(),
+    *,
+    name: str = "r",
+    stages: frozenset[tuple[str, str]] = MESSAGE,
+    who: Who = Who(),
+    when: When = When(),
+    per: Per = Per.PLAN,
+    sticks: bool = False,
+) -> Rule:
+    return Rule(name=name, fault=fault, stages=stages, who=who, when=when, per=per, sticks_to_mail=sticks)
+
+
+def state(*rules: Rule, seed: int = 0) -> PlanState:
+    return PlanState(Plan(rules=rules, seed=seed), planted_at=NOW)
+
+
+def moment(
+    *recipients: str, stage: str = "message", dialect: str = "smtp", connection: str = "c1", **known: object
+) -> Moment:
+    facts = {"account": "default", "recipients": recipients or (BOB,)} | known
+    return Moment(stage=stage, dialect=dialect, connection=connection, **facts)  # type: ignore[arg-type]
+
+
+def hits(plan: PlanState, count: int, at: datetime = NOW, **where: object) -> list[int]:
+    """Return which of `count` equal occasions were struck, from 1."""
+    return [n for n in range(1, count + 1) if plan.strike(moment(**where), at) is not None]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "meant"),
+    [
+        ("bob@example.org", "BOB@example.org", True),
+        ("bob@example.org", "xbob@example.org", False),
+        ("*@slow.example", "a@slow.example", True),
+        ("*@slow.example", "a@slow.example.org", False),
+        ("?@x", "a@x", True),
+        ("?@x", "ab@x", False),
+        ("/^order-[0-9]+$/", "order-17", True),
+        ("/^order-[0-9]+$/", "order-x", False),
+        ("/slow/", "very SLOW indeed", True),
+        ("a@[10.0.0.1]", "a@[10.0.0.1]", True),
+        ("a.b@x", "acb@x", False),
+        ("*", "", True),
+        ("", "", True),
+        ("", "a", False),
+    ],
+)
+def test_a_pattern_is_exact_a_wildcard_or_a_regex(pattern: str, value: str, meant: bool) -> None:
+    assert Pattern(pattern).matches(value) is meant
+
+
+def test_a_pattern_says_what_it_is() -> None:
+    assert Pattern("/a/").is_regex
+    assert not Pattern("/").is_regex
+    assert not Pattern("a*").is_regex
+
+
+@pytest.mark.parametrize(
+    ("who", "met"),
+    [
+        (Who(), True),
+        (Who(account=Pattern("def*")), True),
+        (Who(account=Pattern("other")), False),
+        (Who(dialect=Pattern("smtp")), True),
+        (Who(dialect=Pattern("native")), False),
+        (Who(sender=Pattern("shop@*")), True),
+        (Who(sender=Pattern("x")), False),
+        (Who(recipient=Pattern(ANN)), True),
+        (Who(recipient=Pattern("nobody@*")), False),
+        (Who(key=Pattern("/^order-/")), True),
+        (Who(key=Pattern("order")), False),
+        (Who(headers=(("x-kind", Pattern("bulk")),)), True),
+        (Who(headers=(("X-Kind", Pattern("mail")),)), False),
+        (Who(headers=(("X-Other", Pattern("*")),)), False),
+        (Who(sender=Pattern("shop@*"), recipient=Pattern("nobody")), False),
+    ],
+    ids=str,
+)
+def test_all_conditions_must_be_met(who: Who, met: bool) -> None:
+    here = moment(BOB, ANN, sender="shop@x", key="order-1", headers=(("X-Kind", "bulk"),))
+
+    assert who.meets(here) is met
+
+
+def test_what_is_not_known_is_not_met() -> None:
+    here = Moment(stage="connect", dialect="smtp", account="default")
+
+    assert not Who(sender=Pattern("*")).meets(here)
+    assert not Who(recipient=Pattern("*")).meets(here)
+    assert not Who(key=Pattern("*")).meets(here)
+
+
+def test_at_rcpt_only_the_recipient_of_this_command_counts() -> None:
+    here = moment(BOB, ANN, stage="rcpt", recipient=ANN)
+
+    assert Who(recipient=Pattern(ANN)).meets(here)
+    assert not Who(recipient=Pattern(BOB)).meets(here)
+
+
+@pytest.mark.parametrize(
+    ("when", "struck"),
+    [
+        (When(), [1, 2, 3, 4, 5, 6]),
+        (When(first=2), [1, 2]),
+        (When(first=0), []),
+        (When(skip=4), [5, 6]),
+        (When(skip=1, first=2), [2, 3]),
+        (When(every=3), [3, 6]),
+        (When(every=1), [1, 2, 3, 4, 5, 6]),
+        (When(skip=1, every=2), [3, 5]),
+        (When(every=2, first=4), [2, 4]),
+        (When(every=3, first=2), []),
+        (When(times=3), [1, 2, 3]),
+        (When(times=1, every=2), [2]),
+        (When(times=0), []),
+        (When(probability=0.0), []),
+        (When(probability=1.0), [1, 2, 3, 4, 5, 6]),
+    ],
+    ids=str,
+)
+def test_a_rule_strikes_on_its_occasions(when: When, struck: list[int]) -> None:
+    assert hits(state(rule(when=when)), 6) == struck
+
+
+@pytest.mark.parametrize(
+    ("at_s", "struck"), [(9.9, False), (10, True), (19.9, True), (20, False)], ids=lambda value: str(value)
+)
+def test_a_time_window_begins_inclusive_and_ends_exclusive(at_s: float, struck: bool) -> None:
+    plan = state(rule(when=When(from_s=10, until_s=20)))
+
+    assert (plan.strike(moment(), after(at_s)) is not None) is struck
+
+
+def test_what_happens_outside_the_window_is_no_occasion() -> None:
+    """`first = 2` from second 10 on means the first two then, however many came before."""
+    plan = state(rule(when=When(from_s=10, first=2)))
+
+    assert hits(plan, 5) == []
+    assert hits(plan, 5, after(10)) == [1, 2]
+
+
+def test_chance_is_seeded() -> None:
+    """The same seed gives the same hits, another one others, and the share is about right."""
+    chance = rule(when=When(probability=0.3))
+
+    assert hits(state(chance, seed=1), 400) == hits(state(chance, seed=1), 400)
+    assert hits(state(chance, seed=1), 400) != hits(state(chance, seed=2), 400)
+    assert 80 < len(hits(state(chance, seed=1), 400)) < 160
+
+
+def test_a_rule_added_later_does_not_change_what_another_one_rolls() -> None:
+    chance = rule(when=When(probability=0.5))
+    alone, joined = state(chance), state(chance)
+    joined.add([rule(name="other", stages=frozenset({("smtp", "rcpt")}), when=When(probability=0.5))])
+    joined.strike(moment(stage="rcpt"), NOW)
+
+    assert hits(alone, 50) == hits(joined, 50)
+
+
+@pytest.mark.parametrize(
+    ("per", "other"),
+    [
+        (Per.MAIL, {"recipients": (ANN,)}),
+        (Per.RECIPIENT, {"recipients": (ANN,)}),
+        (Per.CONNECTION, {"connection": "c2"}),
+    ],
+)
+def test_counts_are_kept_per_mail_recipient_or_connection(per: Per, other: dict[str, object]) -> None:
+    plan = state(rule(when=When(first=1), per=per))
+
+    assert hits(plan, 3) == [1]
+    assert hits(plan, 3, NOW, **other) == [1]
+
+
+def test_per_recipient_counts_each_rcpt() -> None:
+    rcpt = frozenset({("smtp", "rcpt")})
+    plan = state(rule(ReplyWith(code=451), stages=rcpt, when=When(times=1), per=Per.RECIPIENT))
+    struck = [
+        plan.strike(moment(stage="rcpt", recipient=each), NOW) is not None for each in (BOB, ANN, BOB, ANN)
+    ]
+
+    assert struck == [True, True, False, False]
+
+
+def test_a_sticky_rule_follows_a_mail_for_ever() -> None:
+    """Once hit, each later attempt of that mail is hit, past every other condition; other mails are not."""
+    plan = state(rule(when=When(first=1, until_s=10), sticks=True))
+
+    assert hits(plan, 3) == [1, 2, 3]
+    assert hits(plan, 3, recipients=(ANN,)) == []
+    assert hits(plan, 2, after(1000)) == [1, 2]
+
+
+def test_the_first_rule_that_strikes_decides() -> None:
+    plan = state(rule(ReplyWith(code=451), name="a", when=When(first=1)), rule(ResetTheLine(), name="b"))
+
+    assert plan.strike(moment(), NOW) == Strike(rules=("a",), answer=Reply(code=451))
+    assert plan.strike(moment(), NOW) == Strike(rules=("b",), answer=Reset())
+    assert [(each.name, seen, fired) for each, seen, fired in plan.tally()] == [("a", 2, 1), ("b", 1, 1)]
+
+
+def test_slow_lets_later_rules_decide_too() -> None:
+    plan = state(
+        rule(SlowDown(delay_s=1), name="a"),
+        rule(SlowDown(delay_s=2), name="b"),
+        rule(HangUpOnThem(), name="c"),
+    )
+
+    assert plan.strike(moment(), NOW) == Strike(
+        rules=("a", "b", "c"), answer=Slow(delay_s=1, then=Slow(delay_s=2, then=HangUp()))
+    )
+
+
+def test_slow_alone_goes_on() -> None:
+    assert state(rule(SlowDown(delay_s=1))).strike(moment(), NOW) == Strike(
+        rules=("r",), answer=Slow(delay_s=1)
+    )
+
+
+def test_a_drop_says_nothing() -> None:
+    assert state(rule(Drop())).strike(moment(), NOW) == Strike(rules=("r",), drop=True)
+
+
+def test_a_rule_strikes_at_its_stage_and_wire_only() -> None:
+    plan = state(rule(stages=frozenset({("http", "reply")})))
+
+    assert plan.strike(moment(stage="reply"), NOW) is None
+    assert plan.strike(moment(stage="accept", dialect="native"), NOW) is None
+    assert plan.strike(moment(stage="reply", dialect="native"), NOW) is not None
+
+
+def test_every_dialect_but_smtp_is_spoken_over_http() -> None:
+    assert wire_of("smtp") == "smtp"
+    assert wire_of("native") == wire_of("anything") == "http"
+
+
+VALIDATE = frozenset({("smtp", "rcpt"), ("http", "validate")})
+NO_BOB = rule(RefuseRecipients(), name="no bob", stages=VALIDATE, who=Who(recipient=Pattern(BOB)))
+NO_ANN = rule(
+    RefuseRecipients(code=450, enhanced=None, text="full"),
+    name="no ann",
+    stages=VALIDATE,
+    who=Who(recipient=Pattern(ANN)),
+)
+
+
+def test_recipients_are_refused_one_by_one_on_smtp() -> None:
+    strike = state(NO_ANN, NO_BOB).strike(moment(stage="rcpt", recipient=BOB), NOW)
+
+    assert strike is not None
+    assert strike.answer == Reply(code=550, enhanced="5.1.1", text="no such mailbox")
+    assert [each.recipient for each in strike.refused] == [BOB]
+
+
+def test_on_http_each_rule_refuses_its_own_recipients() -> None:
+    """All recipients come at once; the first rule must not keep the second one from its own."""
+    strike = state(NO_BOB, NO_ANN).strike(moment(BOB, ANN, "c@x", stage="validate", dialect="native"), NOW)
+
+    assert strike is not None
+    assert strike.answer is None
+    assert strike.rules == ("no bob", "no ann")
+    assert [(each.recipient, each.code) for each in strike.refused] == [(BOB, 550), (ANN, 450)]
+
+
+def test_a_recipient_is_refused_by_the_first_rule_only() -> None:
+    everybody = rule(RefuseRecipients(code=451), name="all", stages=VALIDATE)
+    plan = state(NO_BOB, everybody)
+    strike = plan.strike(moment(BOB, ANN, stage="validate", dialect="native"), NOW)
+
+    assert strike is not None
+    assert [(each.recipient, each.code) for each in strike.refused] == [(BOB, 550), (ANN, 451)]
+
+
+def test_a_wait_before_refused_recipients_is_not_lost() -> None:
+    slow = rule(SlowDown(delay_s=3), name="slow", stages=VALIDATE)
+    strike = state(slow, NO_BOB).strike(moment(BOB, ANN, stage="validate", dialect="native"), NOW)
+
+    assert strike is not None
+    assert strike.answer == Slow(delay_s=3)
+    assert strike.rules == ("slow", "no bob")
+    assert len(strike.refused) == 1
+
+
+def test_each_recipient_is_an_occasion_of_its_own() -> None:
+    second = rule(RefuseRecipients(), stages=VALIDATE, when=When(every=2))
+    strike = state(second).strike(moment("a@x", "b@x", "c@x", "d@x", stage="validate", dialect="native"), NOW)
+
+    assert strike is not None
+    assert [each.recipient for each in strike.refused] == ["b@x", "d@x"]
