@@ -1,0 +1,63 @@
+"""docs/faults.md documents every fault, spelling, stage, key and parameter, and no fault that is none."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
+from simulator.provider.faults import FAULTS, SPELLINGS
+from simulator.provider.idempotency import KeyRules
+from simulator.provider.limits import Limits
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Return the table rows under a heading, by the name in their first cell."""
+    part = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return {
+        found[1]: line
+        for line in part.splitlines()
+        if (found := re.match(r"\| `([a-z_]+)` \|", line)) is not None
+    }
+
+
+def test_every_fault_has_its_row_and_no_other() -> None:
+    named = {name for name in rows("Faults") if name not in PARAMETERS}
+
+    assert named == {*FAULTS, *SPELLINGS}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_faults_row_names_its_parameters(name: str) -> None:
+    parameters = [field.name for field in dataclasses.fields(FAULTS[name])]
+
+    assert [each for each in parameters if f"`{each}`" not in rows("Faults")[name]] == []
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_every_parameter_has_its_form(name: str) -> None:
+    assert name in rows("Faults")
+
+
+@pytest.mark.parametrize("wire", STAGES)
+def test_every_stage_is_explained_in_order(wire: str) -> None:
+    table = PAGE.split(f"| {wire.upper()} stage | when |")[1].split("\n\n")[0]
+
+    assert tuple(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == STAGES[wire]
+
+
+@pytest.mark.parametrize("key", [*RULE_KEYS, *PLAN_KEYS])
+def test_every_key_of_a_plan_is_documented(key: str) -> None:
+    assert re.search(rf"`{key}`|^\[+{key}\]+$|^{key} =", PAGE, re.MULTILINE), key
+
+
+@pytest.mark.parametrize(
+    "key", [field.name for kind in (KeyRules, Limits) for field in dataclasses.fields(kind)]
+)
+def test_every_setting_of_keys_and_limits_is_documented(key: str) -> None:
+    assert re.search(rf"^{key} = ", PAGE, re.MULTILINE), key
