@@ -53,9 +53,10 @@ KNOWN_AT: dict[str, dict[str, tuple[str, ...]]] = {
     "account": {"smtp": SMTP_STAGES[3:], "http": HTTP_STAGES[1:]},
     "sender": {"smtp": _SMTP_WITH_MAIL, "http": _HTTP_WITH_MAIL},
     "recipient": {"smtp": _SMTP_WITH_RECIPIENT, "http": _HTTP_WITH_MAIL},
-    # SMTP has no idempotency keys.
-    "key": {"smtp": (), "http": _HTTP_WITH_MAIL},
-    "header": {"smtp": ("message", "reply"), "http": _HTTP_WITH_MAIL},
+    # SMTP has no idempotency keys; on HTTP they come with the head of the request.
+    "key": {"smtp": (), "http": HTTP_STAGES[1:]},
+    # SMTP `body` strikes when the header block of the mail is there.
+    "header": {"smtp": ("body", "message", "reply"), "http": _HTTP_WITH_MAIL},
 }
 #: What `per` and `sticks = "mail"` count by is told by the recipients.
 _MAIL_KNOWN_AT = KNOWN_AT["recipient"]

@@ -202,7 +202,8 @@ def test_a_dialect_chooses_the_wire(dialect: str, wires: set[str], kept: Pattern
         # What can never be met on a wire leaves the other one.
         ({"key": "k"}, {("http", "accept")}),
         ({"stage": "reply", "key": "k"}, {("http", "reply")}),
-        ({"stage": "body", "header": {"X-A": "*"}}, {("http", "body")}),
+        ({"stage": "request", "key": "k"}, {("http", "request")}),
+        ({"stage": "body", "header": {"X-A": "*"}, "dialect": "smtp"}, {("smtp", "body")}),
     ],
     ids=str,
 )
@@ -334,8 +335,8 @@ def test_a_fault_can_be_written_at_exactly_its_stages(name: str, wire: str) -> N
         ({"recipient": "a", "stage": "mail"}, '"recipient" cannot be known at stage "mail"; it is at rcpt,'),
         ({"recipient": "a", "stage": "request"}, "it is at validate, accept, reply, body (HTTP)"),
         ({"sender": "a", "stage": "ehlo"}, '"sender" cannot be known at stage "ehlo"; it is at mail,'),
-        ({"header": {"X-A": "b"}, "stage": "rcpt"}, '"header" cannot be known at stage "rcpt"; it is at message, reply (SMTP)'),
-        ({"key": "k", "stage": "request"}, '"key" cannot be known at stage "request"; it is at validate,'),
+        ({"header": {"X-A": "b"}, "stage": "rcpt"}, '"header" cannot be known at stage "rcpt"; it is at body, message, reply (SMTP)'),
+        ({"key": "k", "stage": "connect"}, '"key" cannot be known at stage "connect"; it is at request,'),
         ({"key": "k", "dialect": "smtp"}, "SMTP has no idempotency keys"),
         ({"per": "mail", "stage": "mail"}, '"per" = "mail" cannot be known at stage "mail"'),
         ({"sticks": "mail", "stage": "connect"}, '"sticks" = "mail" cannot be known at stage "connect"'),
