@@ -317,7 +317,6 @@ class DoorVoice:
 
     async def speak(self, words: Words) -> None:
         self._write(native.answer(words, self._clock.now()))
-        self._line.hang_up()
 
     async def speak_in_part(self, words: Words | None) -> None:
         out = native.answer(words or _usual(), self._clock.now())
@@ -325,7 +324,6 @@ class DoorVoice:
 
     async def babble(self, code: int) -> None:
         self._write(native.garbled(code))
-        self._line.hang_up()
 
     def _write(self, out: HttpWords, body: bytes | None = None) -> None:
         self.said = str(out.status)
@@ -365,7 +363,6 @@ class NativeApi(Door):
         provider: Provider,
         wire: Wire,
         commit: Callable[[], Awaitable[None]],
-        soon: Callable[[], None],
         moved: Callable[[], None],
         clock: Clock,
         *,
@@ -374,7 +371,6 @@ class NativeApi(Door):
         self._provider = provider
         self._wire = wire
         self._commit = commit
-        self._soon = soon
         self._moved = moved
         self._clock = clock
         self._hostname = hostname
@@ -409,10 +405,10 @@ class NativeApi(Door):
                 visitor.let_in()
                 return
             visitor.turn_deaf()
-            if rest is not None:
-                voice = DoorVoice(line, self._clock)
-                sent = await self._wire.deliver(rest, attempt, voice, line)
-                self._provider.told(attempt, sent, self._clock.now(), answer=voice.said)
+            voice = DoorVoice(line, self._clock)
+            sent = Sent.NOTHING if rest is None else await self._wire.deliver(rest, attempt, voice, line)
+            self._provider.told(attempt, sent, self._clock.now(), answer=voice.said)
+            line.hang_up()
         finally:
             if line.attempt is not attempt:
                 self._close(attempt)
@@ -568,7 +564,6 @@ class NativeApi(Door):
     def _close(self, attempt: Attempt) -> None:
         self._provider.close(attempt, self._clock.now())
         self._moved()
-        self._soon()
 
 
 class _Sending:

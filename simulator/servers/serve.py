@@ -132,13 +132,12 @@ class Service:
         self.committer = Committer(self.provider.records, self.store)
         self._stack.push_async_callback(self.committer.close)
         self.moves, self.holds = Moves(), Holds()
-        wire = Wire(self.clock, self.holds, self.moves.moved)
+        wire = Wire(self.clock, self.holds, self._moved)
         native = NativeApi(
             self.provider,
             wire,
             self.committer.commit,
-            self.committer.soon,
-            self.moves.moved,
+            self._moved,
             self.clock,
             hostname=HOSTNAME,
         )
@@ -157,10 +156,15 @@ class Service:
         self.smtp_port = 0
         if SmtpServer is not None:
             smtp = SmtpServer(
-                self.provider, wire, self.committer.commit, self.moves.moved, self.clock, hostname=HOSTNAME
+                self.provider, wire, self.committer.commit, self._moved, self.clock, hostname=HOSTNAME
             )
             self.smtp_port = await self._listen(smtp, options.smtp, "--smtp")
         self._stack.callback(self.moves.end)
+
+    def _moved(self) -> None:
+        """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
+        self.moves.moved()
+        self.committer.soon()
 
     def _open_ledger(self) -> Store:
         ledger = self.options.ledger
