@@ -419,7 +419,7 @@ def _read_when(place: _Place, data: Mapping[str, Any]) -> tuple[When, bool]:
         elif key == "times" and value == "once":
             given[key] = 1
         else:
-            given[key] = _whole(place, key, value, least=1 if key == "every" else 0)
+            given[key] = _whole(place, key, value, least=1 if key in ("every", "attempt") else 0)
     sticks = data.get("sticks", "until_healed")
     match sticks:
         case "until_healed":
@@ -627,6 +627,8 @@ def _often(rule: Rule) -> str:
         parts.append(f"on the first {when.first} occasions")
     if when.every is not None and when.every > 1:
         parts.append(f"on every {_nth(when.every)} occasion")
+    if when.attempt is not None:
+        parts.append(f"in the {_nth(when.attempt)} attempt")
     if when.probability is not None:
         parts.append(f"with probability {when.probability:g}")
     if when.from_s is not None:

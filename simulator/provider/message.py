@@ -46,6 +46,7 @@ class Moment:
     dialect: str
     account: str
     connection: str = ""
+    attempt: str = ""
     sender: str | None = None
     recipient: str | None = None
     """The recipient this stage is about (SMTP `rcpt`); else None."""

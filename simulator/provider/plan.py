@@ -102,6 +102,8 @@ class When:
     """Leave the first N occasions alone; the other counts begin after them."""
     first: int | None = None
     every: int | None = None
+    attempt: int | None = None
+    """Only in the n-th attempt (of what `per` says), at whatever stage the attempts before it ended."""
     probability: float | None = None
     from_s: float | None = None
     """Seconds since the plan was set, inclusive."""
@@ -172,6 +174,8 @@ class PlanState:
         self.planted_at = planted_at
         self._counts: list[_Counts] = []
         self._by_stage: dict[tuple[str, str], list[int]] = {}
+        self._attempts: dict[tuple[Per, str], dict[str, int]] = {}
+        self._counts_attempts: tuple[Per, ...] = ()
         self._index(0)
 
     def add(self, rules: Sequence[Rule]) -> None:
@@ -186,6 +190,9 @@ class PlanState:
             self._counts.append(_Counts(dice=random.Random(f"{self.plan.seed}/{position}/{rule.name}")))
             for place in rule.stages:
                 self._by_stage.setdefault(place, []).append(position)
+        self._counts_attempts = tuple(
+            {rule.per: None for rule in self.plan.rules if rule.when.attempt is not None}
+        )
 
     def tally(self) -> list[tuple[Rule, int, int]]:
         """Return every rule with how often it was met and how often it struck."""
@@ -196,6 +203,11 @@ class PlanState:
 
     def strike(self, moment: Moment, now: datetime) -> Strike | None:
         """Decide what hits this moment, and count it. None: nothing does."""
+        for per in self._counts_attempts:
+            # Also where no rule stands: an attempt that ends early is one all the same.
+            if per in (Per.PLAN, Per.CONNECTION) or moment.recipient or moment.recipients:
+                counted = self._attempts.setdefault((per, _scope(per, moment)), {})
+                counted.setdefault(moment.attempt, len(counted) + 1)
         places = self._by_stage.get((wire_of(moment.dialect), moment.stage))
         if not places:
             return None
@@ -242,6 +254,7 @@ class PlanState:
                 dialect=moment.dialect,
                 account=moment.account,
                 connection=moment.connection,
+                attempt=moment.attempt,
                 sender=moment.sender,
                 recipient=recipient,
                 recipients=moment.recipients,
@@ -262,6 +275,10 @@ class PlanState:
         if not self._in_window(rule.when, now):
             return False
         counts.seen_by[scope] += 1
+        if rule.when.attempt is not None:
+            counted = self._attempts.get((rule.per, scope), {})
+            if counted.get(moment.attempt) != rule.when.attempt:
+                return False
         if not self._strikes_now(rule.when, counts, scope):
             return False
         counts.fired += 1

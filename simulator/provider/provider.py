@@ -348,6 +348,7 @@ class Provider:
             dialect=attempt.dialect,
             account=attempt.account,
             connection=attempt.connection,
+            attempt=attempt.id,
             sender=attempt.sender,
             recipient=recipient,
             recipients=attempt.recipients,

@@ -313,3 +313,31 @@ def test_each_recipient_is_an_occasion_of_its_own() -> None:
 
     assert strike is not None
     assert [each.recipient for each in strike.refused] == ["b@x", "d@x"]
+
+
+def test_attempts_are_counted_wherever_they_end() -> None:
+    """The second attempt is the second one, although the first never came as far as the rule's stage."""
+    plan = state(rule(when=When(attempt=2)))
+    plan.strike(moment(stage="connect", attempt="att_1"), NOW)
+    plan.strike(moment(stage="connect", attempt="att_2"), NOW)
+
+    assert plan.strike(moment(attempt="att_2"), NOW) is not None
+    assert plan.strike(moment(attempt="att_1"), NOW) is None
+
+
+def test_attempts_can_be_counted_per_mail() -> None:
+    """Each mail has a second attempt of its own."""
+    plan = state(rule(when=When(attempt=2), per=Per.MAIL))
+
+    struck = [
+        plan.strike(moment(recipient, attempt=attempt), NOW) is not None
+        for recipient, attempt in (
+            (ANN, "att_1"),
+            (BOB, "att_2"),
+            (ANN, "att_3"),
+            (BOB, "att_4"),
+            (BOB, "att_5"),
+        )
+    ]
+
+    assert struck == [False, False, True, True, False]
