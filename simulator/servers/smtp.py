@@ -637,12 +637,12 @@ class SmtpSession(SMTP):
             await self._say(lines(500, "5.5.2", "lines end with CRLF, this one ended with LF only"))
             return
         verb, _, arg = line[:-2].decode("utf-8", "surrogateescape").partition(" ")
-        verb = verb.upper()
+        # Only ASCII: upper() makes an I of a dotless one.
+        verb = verb.upper() if verb.isascii() else ""
         if self._turned_away and verb != "QUIT":
             await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
             return
-        # Only ASCII: upper() makes an I of a dotless one.
-        command = self._commands.get(verb) if verb.isascii() else None
+        command = self._commands.get(verb)
         if command is not None:
             self._bogus = 0
             await command(self, arg.strip(" "))
