@@ -141,7 +141,7 @@ class Service:
             self.clock,
             hostname=HOSTNAME,
         )
-        control = ControlApi(
+        self.control = ControlApi(
             self.provider,
             self.holds,
             self.store,
@@ -151,7 +151,7 @@ class Service:
             token=options.admin_token,
             bound_host=options.http.host,
         )
-        self._http = HttpServer(_by_path(control.app, native.app), native, self.clock)
+        self._http = HttpServer(_by_path(self.control.app, native.app), native, self.clock)
         self.http_port = await self._listen(self._http, options.http, "--http")
         self.smtp_port = 0
         if SmtpServer is not None:

@@ -301,7 +301,7 @@ def test_a_damaged_ledger_is_refused(store: SqliteStore) -> None:
         reopened(store)
 
     store.path.write_bytes(store.path.read_bytes()[:5000] + b"\x00" * 20_000)
-    with pytest.raises(StoreError, match="is damaged|no readable SQLite file"):
+    with pytest.raises(StoreError, match=r"is damaged|no readable SQLite file"):
         reopened(store)
 
 
