@@ -1,0 +1,421 @@
+"""The command line: parse, build, run, report. Exit codes: 0 done, 1 nothing to requeue, 2 usage or set-up.
+
+Must not hold: rules of sending. What a mail's fate depends on is below this floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from sqlalchemy.exc import SQLAlchemyError
+
+from reference_sender import __version__
+from reference_sender.life import State
+from reference_sender.log import JsonLog
+from reference_sender.message import Attachment, InvalidMail, Mail, parse_mail
+from reference_sender.outbox.store import Enqueued, Store, StoreTrouble, enqueue, open_engine
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.settings import InvalidSettings
+from reference_sender.wiring import DATABASE, OPTIONS, Option, Parts, Sender, build, options_from
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class SetUpError(click.ClickException):
+    """Something outside the program is not as it must be; one sentence, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"reference-sender: {self.format_message()}", err=True)
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn every expected trouble into one sentence."""
+    try:
+        yield
+    except (StoreTrouble, InvalidSettings, InvalidMail) as error:
+        raise SetUpError(str(error)) from error
+    except SQLAlchemyError as error:
+        raise SetUpError(_database_sentence(error)) from error
+
+
+def _database_sentence(error: SQLAlchemyError) -> str:
+    cause = getattr(error, "orig", None) or error
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    return f"the database cannot be used: {lines[0]}"
+
+
+def _with_options(*options: Option) -> Callable[[_Command], _Command]:
+    """Give a command these options, each readable from its environment variable, too."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = click.option(
+                "--" + option.name.replace("_", "-"),
+                envvar=option.envvar,
+                show_envvar=True,
+                type=click.Choice(option.choices) if option.choices else option.kind,
+                default=option.default,
+                show_default=option.default is not None,
+                help=option.help,
+            )(command)
+        return command
+
+    return decorate
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="reference-sender")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """A transactional-outbox sender for e-mail."""
+    context.obj = context.obj or Parts()
+
+
+@cli.command()
+@_with_options(DATABASE)
+@click.option("--recreate", is_flag=True, help="Drop the tables first. Deletes every mail in the outbox.")
+@click.pass_obj
+def init(parts: Parts, database_url: str, recreate: bool) -> None:
+    """Create the tables of the outbox, where they are missing."""
+    with _open(parts, database_url, check=False) as store:
+        store.create(recreate=recreate)
+
+
+@cli.command("enqueue")
+@_with_options(DATABASE)
+@click.option(
+    "--jsonl", is_flag=True, help="Read mails as JSON lines from standard input, answer each with one."
+)
+@click.option("--key", help="The business event, like order-1234-confirmation.")
+@click.option("--from", "sender", help="Like 'Shop <shop@example.org>'.")
+@click.option("--to", "recipients", multiple=True, help="May be given several times.")
+@click.option("--subject", default="", help="One line.")
+@click.option("--text", help="The plain text.")
+@click.option("--html", help="The HTML.")
+@click.option(
+    "--attach",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file that goes along. May be given several times.",
+)
+@click.pass_obj
+def enqueue_command(
+    parts: Parts,
+    database_url: str,
+    jsonl: bool,
+    key: str | None,
+    sender: str | None,
+    recipients: tuple[str, ...],
+    subject: str,
+    text: str | None,
+    html: str | None,
+    files: tuple[Path, ...],
+) -> None:
+    """Put a mail into the outbox. It is sent by `work`."""
+    with _open(parts, database_url) as store:
+        if jsonl:
+            _answer_lines(parts, store)
+            return
+        if not key or not sender or not recipients:
+            raise click.UsageError("--key, --from and --to are needed (or --jsonl)")
+        mail = Mail(
+            sender=sender,
+            recipients=recipients,
+            subject=subject,
+            text=text,
+            html=html,
+            attachments=tuple(_attachment(file) for file in files),
+        )
+        done = _enqueue(parts, store, mail, key=key)
+        what = "enqueued" if done.created else "was there already"
+        for message_id in done.message_ids:
+            click.echo(f"{key} {what}: {message_id}")
+
+
+@cli.command()
+@_with_options(*OPTIONS)
+@click.pass_obj
+def work(parts: Parts, /, **values: Any) -> None:
+    """Send what is in the outbox, until SIGTERM."""
+    asyncio.run(_work(_built(parts, values)))
+
+
+@cli.command()
+@_with_options(*OPTIONS)
+@click.pass_obj
+def reconcile(parts: Parts, /, **values: Any) -> None:
+    """Look once after mails whose outcome is unknown. (`work` does it all the time.)"""
+    done = asyncio.run(_reconcile(_built(parts, values)))
+    click.echo(f"{done.looked_at} looked at, {done.resolved} resolved, {done.parked} newly parked")
+
+
+@cli.command()
+@_with_options(DATABASE)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def status(parts: Parts, database_url: str, as_json: bool) -> None:
+    """Show how many mails are in which state, and how old the oldest is."""
+    with _open(parts, database_url) as store:
+        if as_json:
+            click.echo(json.dumps(_status(parts, store), ensure_ascii=False))
+        else:
+            _show_status(parts, store)
+
+
+@cli.command()
+@_with_options(DATABASE)
+@click.option("--key", help="The mails of this business event.")
+@click.option("--id", "ids", type=int, multiple=True, help="This mail. May be given several times.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([State.FAILED.value, State.DEAD.value, State.UNKNOWN.value]),
+    help="All mails in this state. May be given several times.",
+)
+@click.option("--i-checked", is_flag=True, help="Also unknown mails: I made sure that they were not sent.")
+@click.option(
+    "--accepted", "provider_id", help="Unknown mails were sent: note this provider id as the proof."
+)
+@click.pass_obj
+def requeue(
+    parts: Parts,
+    database_url: str,
+    key: str | None,
+    ids: tuple[int, ...],
+    states: tuple[str, ...],
+    i_checked: bool,
+    provider_id: str | None,
+) -> None:
+    """Send failed, dead or unknown mails again, by hand."""
+    if key is None and not ids and not states:
+        raise click.UsageError("say which mails: --key, --id or --state")
+    if i_checked and provider_id is not None:
+        raise click.UsageError("--i-checked says it was not sent, --accepted says it was; give one of them")
+    with _open(parts, database_url) as store:
+        moved = _requeue(parts, store, key, ids, states, i_checked, provider_id)
+    click.echo(f"{moved} moved")
+    if not moved:
+        raise click.exceptions.Exit(1)
+
+
+def main(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> None:
+    """Run the command line; with `parts` it is the same program with a part replaced."""
+    cli.main(args=argv, prog_name="reference-sender", obj=parts)
+
+
+# -- what the commands do -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _open(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[Store]:
+    with _sentences():
+        store = parts.open_store(open_engine(database_url))
+        try:
+            if check:
+                store.check()
+            yield store
+        finally:
+            store.engine.dispose()
+
+
+def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
+    with _sentences():
+        sender = build(options_from(values), replace(parts, log=JsonLog(sys.stderr, parts.clock)))
+        sender.store.check()
+        return sender
+
+
+async def _work(sender: Sender) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await sender.run(stop, ready=lambda: click.echo("ready"))
+
+
+async def _reconcile(sender: Sender) -> Any:
+    try:
+        return await sender.reconciler.run_once()
+    finally:
+        await sender.close()
+
+
+def _enqueue(
+    parts: Parts,
+    store: Store,
+    mail: Mail,
+    *,
+    key: str,
+    priority: int = 0,
+    expires_at: datetime | None = None,
+    rollback: bool = False,
+) -> Enqueued:
+    """The business transaction of somebody who has no other business than this mail."""
+    with store.engine.connect() as connection, connection.begin() as transaction:
+        done = enqueue(
+            connection,
+            mail,
+            key=key,
+            now=parts.clock.now(),
+            priority=priority,
+            expires_at=expires_at,
+            key_for=parts.key_for,
+        )
+        if rollback:
+            transaction.rollback()
+    return done
+
+
+def _attachment(file: Path) -> Attachment:
+    kind, encoding = mimetypes.guess_type(file.name)
+    return Attachment(
+        filename=file.name,
+        content_type=kind if kind and not encoding else "application/octet-stream",
+        content=file.read_bytes(),
+    )
+
+
+_TEN_YEARS_S = 315_360_000
+
+_FIELDS = frozenset(
+    {"op", "key", "from", "to", "subject", "text", "html", "attachments", "headers", "rollback"}
+    | {"priority", "expires_in_s"}
+)
+
+
+def _answer_lines(parts: Parts, store: Store) -> None:
+    """The JSON-lines process: one request a line, one answer a line, until the input ends."""
+    for line in sys.stdin.buffer:
+        if line.strip():
+            click.echo(json.dumps(_answer(parts, store, line), ensure_ascii=False))
+
+
+def _answer(parts: Parts, store: Store, line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return _wrong(f"the line is not JSON: {error}")
+    if not isinstance(request, dict):
+        return _wrong("the line must be a JSON object")
+    try:
+        match request.get("op", "enqueue"):
+            case "enqueue":
+                return _answer_enqueue(parts, store, request)
+            case "status":
+                return _status(parts, store)
+            case other:
+                return _wrong(f"the op {other!r} does not exist; there are enqueue and status")
+    except SQLAlchemyError as error:
+        return _wrong(_database_sentence(error))
+    except (ValueError, OverflowError) as error:  # InvalidMail among them
+        return _wrong(str(error))
+
+
+def _answer_enqueue(parts: Parts, store: Store, request: dict[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(request.keys() - _FIELDS):
+        return _wrong(f"the field {unknown[0]!r} does not exist; there are {', '.join(sorted(_FIELDS))}")
+    key, priority, expires_in_s = request.get("key"), request.get("priority", 0), request.get("expires_in_s")
+    if not isinstance(key, str) or not key:
+        return _wrong('"key" must be a string that names the event')
+    if not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
+        return _wrong('"priority" must be a whole number')
+    if expires_in_s is not None and not (
+        isinstance(expires_in_s, int | float) and 0 < expires_in_s <= _TEN_YEARS_S
+    ):
+        return _wrong('"expires_in_s" must be a number of seconds, greater than zero and at most ten years')
+    done = _enqueue(
+        parts,
+        store,
+        parse_mail(request),
+        key=key,
+        priority=priority,
+        expires_at=None if expires_in_s is None else parts.clock.now() + timedelta(seconds=expires_in_s),
+        rollback=bool(request.get("rollback", False)),
+    )
+    return {"ok": True, "key": key, "created": done.created}
+
+
+def _wrong(sentence: str) -> dict[str, Any]:
+    return {"ok": False, "error": sentence}
+
+
+def _status(parts: Parts, store: Store) -> dict[str, Any]:
+    now = parts.clock.now()
+    return {
+        "ok": True,
+        "mails": [
+            {
+                "key": s.key,
+                "recipient": s.recipient,
+                "state": s.state.value,
+                "attempts": s.attempts,
+                "provider_id": s.provider_id,
+                "id": s.id,
+                "message_id": s.message_id,
+                "may_repeat": s.may_repeat,
+                "last_error": s.last_error,
+            }
+            for s in store.standings()
+        ],
+        "states": {
+            t.state.value: {"count": t.count, "oldest_age_s": round((now - t.oldest).total_seconds(), 3)}
+            for t in store.tallies()
+        },
+    }
+
+
+def _show_status(parts: Parts, store: Store) -> None:
+    # Late, because only people need it and it takes a while to load.
+    from rich.console import Console
+    from rich.table import Table
+
+    now = parts.clock.now()
+    table = Table("state", "mails", "oldest")
+    for tally in store.tallies():
+        age = timedelta(seconds=round((now - tally.oldest).total_seconds()))
+        table.add_row(tally.state.value, str(tally.count), str(age))
+    Console().print(table if table.row_count else "The outbox is empty.")
+
+
+def _requeue(
+    parts: Parts,
+    store: Store,
+    key: str | None,
+    ids: Sequence[int],
+    states: Sequence[str],
+    i_checked: bool,
+    provider_id: str | None,
+) -> int:
+    wanted = [State(s) for s in states] or [State.FAILED, State.DEAD, State.UNKNOWN]
+    dockets = store.find(key=key, ids=ids, states=wanted)
+    if provider_id is not None:
+        dockets = [d for d in dockets if d.state is State.UNKNOWN]
+    elif not i_checked and any(d.state is State.UNKNOWN for d in dockets):
+        raise SetUpError(
+            "some of these mails are unknown: they may have been accepted, and sending them again may repeat them; "
+            "say --i-checked if you made sure that they were not sent, or --accepted ID if they were"
+        )
+    now = parts.clock.now()
+    if provider_id is not None:
+        decision = Decision(state=State.ACCEPTED, reason="found out by hand", provider_id=provider_id)
+    else:
+        decision = Decision(
+            state=State.PENDING, reason="requeued by hand", next_attempt_at=now, doubt=Doubt.CLEAR
+        )
+    return sum(store.requeue(docket, decision, now=now) for docket in dockets)

@@ -1,0 +1,108 @@
+"""The life of one outbox row: its states, the moves between them, and the facts a decision may look at.
+
+The table `MOVES` is the whole truth; the store refuses every move that is not in it.
+Must not hold: databases, protocols, clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a row stands."""
+
+    PENDING = "pending"  # waits for its next attempt
+    SENDING = "sending"  # one worker holds a lease on it; bytes may be leaving right now
+    ACCEPTED = "accepted"  # the provider took responsibility
+    UNKNOWN = "unknown"  # it may or may not have been accepted; parked until evidence or a person decides
+    FAILED = "failed"  # refused for good, and no attempt is in doubt
+    EXPIRED = "expired"  # came too late to be worth sending
+    SUPPRESSED = "suppressed"  # the recipient must not be written to
+    DEAD = "dead"  # tried too often or for too long; a person must look
+
+
+FINAL = frozenset({State.ACCEPTED, State.FAILED, State.EXPIRED, State.SUPPRESSED, State.DEAD})
+
+
+class Actor(StrEnum):
+    """Who may make a move."""
+
+    WORKER = "worker"
+    RECONCILER = "reconciler"
+    PERSON = "person"
+
+
+# (from, to) -> {who: why}. A move that is not here does not exist.
+MOVES: dict[tuple[State, State], dict[Actor, str]] = {
+    (State.PENDING, State.SENDING): {Actor.WORKER: "claimed: committed before the first byte leaves"},
+    (State.SENDING, State.SENDING): {
+        Actor.WORKER: "claimed again: the lease ran out, and repeating the attempt is safe",
+    },
+    (State.SENDING, State.ACCEPTED): {Actor.WORKER: "the provider said yes"},
+    (State.SENDING, State.PENDING): {Actor.WORKER: "to be tried again later"},
+    (State.SENDING, State.FAILED): {Actor.WORKER: "refused for good, no earlier attempt in doubt"},
+    (State.SENDING, State.UNKNOWN): {
+        Actor.WORKER: "the outcome cannot be known",
+        Actor.RECONCILER: "the lease ran out after the point of no return",
+    },
+    (State.SENDING, State.EXPIRED): {Actor.WORKER: "its time was over before an attempt began"},
+    (State.SENDING, State.SUPPRESSED): {Actor.WORKER: "the recipient must not be written to"},
+    (State.SENDING, State.DEAD): {Actor.WORKER: "attempts or age spent"},
+    (State.UNKNOWN, State.ACCEPTED): {
+        Actor.RECONCILER: "a look-up or a late answer shows that it was accepted",
+        Actor.PERSON: "a person found out that it was accepted",
+    },
+    (State.UNKNOWN, State.PENDING): {
+        Actor.RECONCILER: "proved not sent, or the policy repeats it",
+        Actor.PERSON: "a person checked and wants it sent",
+    },
+    (State.UNKNOWN, State.FAILED): {Actor.RECONCILER: "proved not sent, and the last answer was a refusal"},
+    (State.UNKNOWN, State.EXPIRED): {Actor.RECONCILER: "proved not sent, and its time is over"},
+    (State.UNKNOWN, State.DEAD): {Actor.RECONCILER: "proved not sent, and attempts or age are spent"},
+    (State.FAILED, State.PENDING): {Actor.PERSON: "the cause was mended"},
+    (State.DEAD, State.PENDING): {Actor.PERSON: "the cause was mended"},
+}
+
+
+def may_move(actor: Actor, start: State, end: State) -> bool:
+    """Whether this actor may make this move."""
+    return actor in MOVES.get((start, end), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docket:
+    """The facts of one outbox row, without its bytes."""
+
+    id: int
+    token: int  # counts the claims of this row; every write of an attempt is fenced by it
+    state: State
+    key: str  # the event key as the caller gave it
+    idempotency_key: str  # what the provider sees, for ever the same
+    message_id: str
+    sender: str  # envelope address
+    recipient: str  # envelope address
+    attempts: int  # attempts that count against the cap, the running one included
+    queued_at: datetime  # what the age cap counts from
+    first_attempt_at: datetime | None
+    lease_until: datetime | None
+    expires_at: datetime | None
+    doubted_at: datetime | None  # when the last attempt in doubt ended; None: every attempt has a known end
+    if_not_sent: State | None  # unknown rows: where to go once it is proved that nothing was sent
+    provider_id: str | None
+    last_error: str | None
+    last_code: int | None
+
+    @property
+    def doubted(self) -> bool:
+        """Whether some earlier attempt may have been accepted without our knowing."""
+        return self.doubted_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel(Docket):
+    """A row in the hands of one worker: the facts and the frozen bytes."""
+
+    raw: bytes

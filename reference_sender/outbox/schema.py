@@ -1,0 +1,151 @@
+"""The two tables of the outbox, and how times and states are stored.
+
+`outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened.
+Must not hold: queries.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeDecorator
+
+from reference_sender.life import State
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """Aware UTC in Python; timestamptz where the database has it, naive UTC where it has not."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        assert value.tzinfo is not None, "a naive time would be stored as if it were UTC"
+        utc = value.astimezone(UTC)
+        return utc if dialect.name == "postgresql" else utc.replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class StateName(TypeDecorator[State]):
+    """A state by its name, readable in any database client."""
+
+    impl = String(16)
+    cache_ok = True
+
+    def process_bind_param(self, value: State | None, dialect: Dialect) -> str | None:
+        return None if value is None else State(value).value
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> State | None:
+        return None if value is None else State(value)
+
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only where the type is exactly INTEGER.
+_Id = BigInteger().with_variant(Integer, "sqlite")
+# The length makes it a LONGBLOB where BLOB alone would stop at 64 KiB.
+_Bytes = LargeBinary(2**32 - 1)
+
+outgoing_email = Table(
+    "outgoing_email",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    # What was promised. Written once, at enqueue, and never changed.
+    Column("dedupe_key", String(255), nullable=False),
+    Column("idempotency_key", String(160), nullable=False, unique=True),
+    Column("message_id", String(340), nullable=False),
+    Column("sender", String(320), nullable=False),
+    Column("recipient", String(320), nullable=False),
+    Column("raw", _Bytes, nullable=False),
+    Column("priority", Integer, nullable=False),  # higher goes first
+    Column("expires_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    # Where it stands.
+    Column("queued_at", UtcDateTime, nullable=False),  # what the age cap counts from; a requeue sets it anew
+    Column("state", StateName, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", UtcDateTime),
+    Column("lease_until", UtcDateTime),
+    Column("token", Integer, nullable=False),  # the fence: goes up with each claim and each move by others
+    Column("in_doubt", Boolean, nullable=False),  # the running attempt may already have been accepted
+    Column("doubted_at", UtcDateTime),  # when the last attempt that may have been accepted ended
+    Column("may_repeat", Boolean, nullable=False),  # the recipient may get a second copy, knowingly
+    Column("if_not_sent", StateName),  # unknown rows: where to go once "not sent" is proved
+    # What came of it.
+    Column("provider_id", String(255)),
+    Column("last_error", Text),
+    Column("last_code", Integer),
+    Column("raw_answer", Text),
+    Column("first_attempt_at", UtcDateTime),
+    Column("accepted_at", UtcDateTime),
+    Column("updated_at", UtcDateTime, nullable=False),
+    CheckConstraint(
+        "state IN ({})".format(", ".join(f"'{s.value}'" for s in State)), name="outgoing_email_state"
+    ),
+    # An id that was once given out stays given out: attempts and logs refer to it.
+    sqlite_autoincrement=True,
+)
+
+_PENDING = text("state = 'pending'")
+_SENDING = text("state = 'sending'")
+_UNKNOWN = text("state = 'unknown'")
+
+# Partial indexes: they hold only the rows that somebody still has to look at, however long the history grows.
+Index(
+    "outgoing_email_due",
+    outgoing_email.c.priority.desc(),
+    outgoing_email.c.next_attempt_at,
+    sqlite_where=_PENDING,
+    postgresql_where=_PENDING,
+)
+Index("outgoing_email_lease", outgoing_email.c.lease_until, sqlite_where=_SENDING, postgresql_where=_SENDING)
+Index(
+    "outgoing_email_doubt", outgoing_email.c.next_attempt_at, sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN
+)
+# The ways from a question to a row: the event, the mail as the recipient has it, the provider's name for it.
+Index("outgoing_email_dedupe_key", outgoing_email.c.dedupe_key)
+Index("outgoing_email_message_id", outgoing_email.c.message_id)
+Index("outgoing_email_provider_id", outgoing_email.c.provider_id)
+
+email_attempt = Table(
+    "email_attempt",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("email_id", _Id, ForeignKey("outgoing_email.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("token", Integer, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime, nullable=False),
+    Column("phase", String(16)),
+    Column("code", Integer),
+    Column("enhanced", String(16)),
+    Column("trouble", String(64)),
+    Column("answer", Text),
+    Column("provider_id", String(255)),
+    Column("decision", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("late", Boolean, nullable=False),  # the lease was lost: it is kept as evidence and changed nothing
+    sqlite_autoincrement=True,
+)

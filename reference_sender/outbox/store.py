@@ -1,0 +1,611 @@
+"""Every query of the outbox: put in, claim, mark, settle, look after the doubtful, requeue, count.
+
+Plain synchronous SQLAlchemy Core; an asyncio caller goes through `asyncio.to_thread`. Each method is one
+transaction, and each write of an attempt is fenced by the row's token.
+Must not hold: decisions about what an answer means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    and_,
+    case,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    literal,
+    make_url,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from reference_sender.clock import SystemClock
+from reference_sender.life import Actor, Docket, Parcel, State, may_move
+from reference_sender.message import Mail, Mailbox, idempotency_key_for, message_id_for, render, single
+from reference_sender.outbox.schema import StateName, email_attempt, metadata, outgoing_email
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.evidence import Evidence
+
+_row = outgoing_email.c
+
+# What may be written instead of "insert unless the key is there". Adding a database means adding its line.
+_INSERT_UNLESS_THERE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "sqlite": lambda rows: (
+        sqlite.insert(outgoing_email).values(rows).on_conflict_do_nothing(index_elements=["idempotency_key"])
+    ),
+    "postgresql": lambda rows: (
+        postgresql.insert(outgoing_email)
+        .values(rows)
+        .on_conflict_do_nothing(index_elements=["idempotency_key"])
+    ),
+}
+
+
+class StoreTrouble(Exception):
+    """The database cannot be used as it is; the text is one sentence that says what to do."""
+
+
+class _Session(Protocol):
+    """An ORM session, as far as we need it."""
+
+    def connection(self) -> Connection: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """What an enqueue left behind: the rows of this event, whether this call made them or an earlier one did."""
+
+    created: bool
+    ids: tuple[int, ...]
+    idempotency_keys: tuple[str, ...]
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One row as the outside may see it."""
+
+    id: int
+    key: str
+    recipient: str
+    state: State
+    attempts: int
+    provider_id: str | None
+    message_id: str
+    may_repeat: bool
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many rows are in a state, and since when the oldest of them exists."""
+
+    state: State
+    count: int
+    oldest: datetime
+
+
+def enqueue(
+    connection: Connection | _Session,
+    mail: Mail,
+    *,
+    key: str,
+    now: datetime | None = None,
+    priority: int = 0,
+    expires_at: datetime | None = None,
+    key_for: Callable[[str, str], str] = idempotency_key_for,
+) -> Enqueued:
+    """Put the mail into the outbox, inside the caller's transaction: it is sent if and only if that commits.
+
+    `key` names the business event (`order-1234-confirmation`). The same key again changes nothing and returns the
+    same rows. Takes a Connection or an ORM Session; sends one INSERT and one SELECT.
+    """
+    db = connection if isinstance(connection, Connection) else connection.connection()
+    if not key or len(key) > 255 or "\x00" in key:
+        raise ValueError("the event key must be between 1 and 255 characters, without NUL")
+    at = now if now is not None else SystemClock().now()
+    by_address = {Mailbox.parse(r, "recipient").address: r for r in mail.recipients}
+    rows: list[dict[str, Any]] = []
+    for address, recipient in by_address.items():
+        idempotency_key = key_for(key, address)
+        message_id = message_id_for(idempotency_key, mail.sender)
+        rows.append(
+            {
+                "dedupe_key": key,
+                "idempotency_key": idempotency_key,
+                "message_id": message_id,
+                "sender": Mailbox.parse(mail.sender, "sender").address,
+                "recipient": address,
+                "raw": render(single(mail, recipient), message_id, at),
+                "priority": priority,
+                "expires_at": expires_at,
+                "created_at": at,
+                "queued_at": at,
+                "state": State.PENDING,
+                "attempts": 0,
+                "next_attempt_at": at,
+                "token": 0,
+                "in_doubt": False,
+                "may_repeat": False,
+                "updated_at": at,
+            }
+        )
+    inserted = db.execute(_INSERT_UNLESS_THERE[db.dialect.name](rows).returning(_row.id)).all()
+    # Read back by key: the database has decided who was first, not a look before the leap.
+    keys = [row["idempotency_key"] for row in rows]
+    found = {
+        row.idempotency_key: row
+        for row in db.execute(
+            select(_row.id, _row.idempotency_key, _row.message_id).where(_row.idempotency_key.in_(keys))
+        )
+    }
+    return Enqueued(
+        created=bool(inserted),
+        ids=tuple(found[k].id for k in keys),
+        idempotency_keys=tuple(keys),
+        message_ids=tuple(found[k].message_id for k in keys),
+    )
+
+
+def open_engine(url: str) -> Engine:
+    """An engine set up for an outbox: PostgreSQL as it is, SQLite so that a commit survives a power cut."""
+    try:
+        parsed = make_url(url)
+    except Exception as error:
+        raise StoreTrouble(
+            f"{url!r} is not a database URL; write it like sqlite:///outbox.db or postgresql://user@host/name"
+        ) from error
+    if parsed.drivername in {"postgresql", "postgres"}:
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    backend = parsed.get_backend_name()
+    if backend not in _INSERT_UNLESS_THERE:
+        raise StoreTrouble(f"databases of kind {backend!r} are not supported; use sqlite or postgresql")
+    if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
+        raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
+    try:
+        engine = create_engine(parsed)
+    except ImportError as error:
+        raise StoreTrouble(
+            f"the driver for {backend} is missing ({error.name}); install mailproof[postgres]"
+        ) from error
+    if backend == "sqlite":
+        _set_up_sqlite(engine)
+    return engine
+
+
+def _set_up_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _connect(dbapi_connection: Any, _record: Any) -> None:
+        # The driver must not begin transactions by itself: it would do so with a plain BEGIN, too late and too weak.
+        dbapi_connection.isolation_level = None
+        cursor = dbapi_connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute("PRAGMA journal_mode = WAL")  # readers and the one writer do not block each other
+        cursor.execute("PRAGMA synchronous = FULL")  # in WAL mode NORMAL may lose the last commits
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # IMMEDIATE takes the write lock at once: two claimers queue up instead of reading the same rows.
+        mode = "DEFERRED" if connection.get_execution_options().get("reads_only") else "IMMEDIATE"
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+
+class Store:
+    """The outbox as the worker, the reconciler and the command line use it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    # -- the tables -------------------------------------------------------------------------------------------
+
+    def create(self, *, recreate: bool = False) -> None:
+        """Create the tables; with `recreate` drop them first, with every mail in them."""
+        with self._write() as connection:
+            if recreate:
+                metadata.drop_all(connection)
+            metadata.create_all(connection)
+
+    def check(self) -> None:
+        """Raise StoreTrouble unless the tables are there."""
+        with self._read() as connection:
+            missing = [t for t in metadata.tables if not inspect(connection).has_table(t)]
+        if missing:
+            where = self.engine.url.render_as_string(hide_password=True)
+            raise StoreTrouble(
+                f"the table {missing[0]} is missing in {where}; run `reference-sender init` first"
+            )
+
+    # -- the worker -------------------------------------------------------------------------------------------
+
+    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+        """Take up to `limit` rows and commit `sending` for them, before the first byte of any leaves.
+
+        Due rows, and rows whose lease ran out. Of the latter only those that may be repeated: the lost attempt did
+        not reach its point of no return, or the provider dedupes. With `dedupes` the row is in doubt from the claim
+        on, because no marker will follow; without, `mark` sets it at the point of no return.
+        """
+        with self._write() as connection:
+            lost_rows = connection.execute(
+                self._claimable(State.SENDING, limit)
+                .where(_row.lease_until < now)
+                .where(or_(_row.in_doubt.is_(False), literal(dedupes)))
+                .order_by(_row.lease_until, _row.id)
+            ).all()
+            due_rows = connection.execute(
+                self._claimable(State.PENDING, limit - len(lost_rows))
+                .where(_row.next_attempt_at <= now)
+                .order_by(_row.priority.desc(), _row.next_attempt_at, _row.id)
+            ).all()
+            rows = [*lost_rows, *due_rows]
+            if not rows:
+                return []
+            for row in lost_rows:
+                self._record(
+                    connection,
+                    row.id,
+                    row.token,
+                    ended_at=now,
+                    decision=State.SENDING,
+                    reason="lease ran out",
+                )
+            ids = [row.id for row in rows]
+            connection.execute(
+                update(outgoing_email)
+                .where(_row.id.in_(ids))
+                .values(
+                    state=State.SENDING,
+                    token=_row.token + 1,
+                    attempts=_row.attempts + 1,
+                    lease_until=now + timedelta(seconds=lease_s),
+                    # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined.
+                    doubted_at=case(
+                        (and_(_row.state == State.SENDING, _row.in_doubt), now), else_=_row.doubted_at
+                    ),
+                    in_doubt=dedupes,
+                    first_attempt_at=func.coalesce(_row.first_attempt_at, now),
+                    updated_at=now,
+                )
+            )
+            claimed = connection.execute(select(*_DOCKET_COLUMNS, _row.raw).where(_row.id.in_(ids))).all()
+        by_id = {row.id: row for row in claimed}
+        return [_parcel(by_id[i]) for i in ids]
+
+    def mark(self, docket: Docket, *, now: datetime) -> bool:
+        """Commit that this attempt passes its point of no return. False: the row is no longer ours, do not send."""
+        with self._write() as connection:
+            return self._fenced(connection, docket, {"in_doubt": True, "updated_at": now})
+
+    def settle(
+        self,
+        docket: Docket,
+        decision: Decision,
+        *,
+        now: datetime,
+        evidence: Evidence | None = None,
+        started_at: datetime | None = None,
+    ) -> bool:
+        """Write the end of an attempt. False: the lease was lost; the result is kept as a late attempt only."""
+        assert may_move(Actor.WORKER, State.SENDING, decision.state), decision
+        with self._write() as connection:
+            held = self._fenced(connection, docket, _settlement(docket, decision, evidence, now))
+            self._record(
+                connection,
+                docket.id,
+                docket.token,
+                ended_at=now,
+                started_at=started_at,
+                evidence=evidence,
+                decision=decision.state,
+                reason=decision.reason,
+                provider_id=decision.provider_id,
+                late=not held,
+            )
+            if not held:
+                # No state changes, but if the row is parked, the reconciler should look at this evidence now.
+                connection.execute(
+                    update(outgoing_email)
+                    .where(_row.id == docket.id, _row.state == State.UNKNOWN)
+                    .values(next_attempt_at=now)
+                )
+        return held
+
+    # -- the reconciler ---------------------------------------------------------------------------------------
+
+    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+        """Turn rows whose lease ran out after the point of no return into `unknown`; their ids.
+
+        Where the provider dedupes there is nothing to park: `claim` takes such rows up again.
+        """
+        if dedupes:
+            return []
+        with self._write() as connection:
+            rows = connection.execute(
+                select(_row.id, _row.token)
+                .where(
+                    _row.state == _literally(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < now
+                )
+                .with_for_update(skip_locked=True)
+            ).all()
+            if rows:
+                reason = "the worker was lost after the point of no return"
+                connection.execute(
+                    update(outgoing_email)
+                    .where(_row.id.in_([row.id for row in rows]))
+                    .values(
+                        state=State.UNKNOWN,
+                        token=_row.token + 1,
+                        lease_until=None,
+                        in_doubt=False,
+                        # Not when the lease ended: the lost worker may have gone on for longer than that.
+                        doubted_at=now,
+                        next_attempt_at=now,
+                        if_not_sent=State.PENDING,
+                        last_error=reason,
+                        updated_at=now,
+                    )
+                )
+                for row in rows:
+                    self._record(
+                        connection, row.id, row.token, ended_at=now, decision=State.UNKNOWN, reason=reason
+                    )
+        return [row.id for row in rows]
+
+    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+        """Unknown rows whose next look is due."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(*_DOCKET_COLUMNS)
+                .where(_row.state == _literally(State.UNKNOWN), _row.next_attempt_at <= now)
+                .order_by(_row.next_attempt_at, _row.id)
+                .limit(limit)
+            ).all()
+        return [Docket(**_facts(row)) for row in rows]
+
+    def late_acceptance(self, docket: Docket) -> str | None:
+        """The provider's id from an answer that came after the lease was lost: as good as a look-up."""
+        with self._read() as connection:
+            return connection.execute(
+                select(email_attempt.c.provider_id)
+                .where(
+                    email_attempt.c.email_id == docket.id,
+                    email_attempt.c.late.is_(True),
+                    email_attempt.c.decision == State.ACCEPTED.value,
+                )
+                .limit(1)
+            ).scalar()
+
+    def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
+        """Move an unknown row, if it is still as we saw it. False: somebody else was faster."""
+        with self._write() as connection:
+            return self._move(connection, docket, decision, now, Actor.RECONCILER, {})
+
+    # -- people -----------------------------------------------------------------------------------------------
+
+    def requeue(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
+        """A person moves a row: back to pending with fresh caps, or to accepted. False: it moved meanwhile."""
+        fresh: dict[str, Any] = {}
+        if decision.state is State.PENDING:
+            fresh = {"attempts": 0, "queued_at": now, "first_attempt_at": None, "expires_at": None}
+        with self._write() as connection:
+            return self._move(connection, docket, decision, now, Actor.PERSON, fresh)
+
+    def find(
+        self, *, key: str | None = None, ids: Sequence[int] = (), states: Sequence[State] = ()
+    ) -> list[Docket]:
+        """Rows of an event, by number, or in a state."""
+        wanted = [_row.dedupe_key == key] if key is not None else []
+        wanted += [_row.id.in_(list(ids))] if ids else []
+        wanted += [_row.state.in_(list(states))] if states else []
+        with self._read() as connection:
+            rows = connection.execute(select(*_DOCKET_COLUMNS).where(and_(*wanted)).order_by(_row.id)).all()
+        return [Docket(**_facts(row)) for row in rows]
+
+    def standings(self) -> list[Standing]:
+        """Every row, oldest first, as the outside may see it."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(
+                    _row.id,
+                    _row.dedupe_key.label("key"),
+                    _row.recipient,
+                    _row.state,
+                    _row.attempts,
+                    _row.provider_id,
+                    _row.message_id,
+                    _row.may_repeat,
+                    _row.last_error,
+                ).order_by(_row.id)
+            ).all()
+        return [Standing(**row._mapping) for row in rows]
+
+    def tallies(self) -> list[Tally]:
+        """Counts per state, for people and alarms."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(_row.state, func.count().label("count"), func.min(_row.created_at).label("oldest"))
+                .group_by(_row.state)
+                .order_by(_row.state)
+            ).all()
+        return [Tally(**row._mapping) for row in rows]
+
+    def erase_all(self) -> None:
+        """Delete every row of both tables."""
+        with self._write() as connection:
+            connection.execute(delete(email_attempt))
+            connection.execute(delete(outgoing_email))
+
+    # -- how it is done ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self.engine.connect().execution_options(reads_only=True) as connection:
+            yield connection
+
+    @staticmethod
+    def _claimable(state: State, limit: int) -> Any:
+        # SKIP LOCKED: a second claimer takes other rows instead of waiting for ours. SQLite has no row locks and
+        # needs none, BEGIN IMMEDIATE has locked the whole file; there the clause is left out by the compiler.
+        return (
+            select(_row.id, _row.token)
+            .where(_row.state == _literally(state))
+            .limit(max(limit, 0))
+            .with_for_update(skip_locked=True)
+        )
+
+    @staticmethod
+    def _fenced(connection: Connection, docket: Docket, values: dict[str, Any]) -> bool:
+        """Write only if the row is still in the hands of this attempt."""
+        result = connection.execute(
+            update(outgoing_email)
+            .where(_row.id == docket.id, _row.token == docket.token, _row.state == docket.state)
+            .values(values)
+        )
+        return result.rowcount == 1
+
+    def _move(
+        self,
+        connection: Connection,
+        docket: Docket,
+        decision: Decision,
+        now: datetime,
+        actor: Actor,
+        extra: dict[str, Any],
+    ) -> bool:
+        stays = decision.state is docket.state
+        assert stays or may_move(actor, docket.state, decision.state), decision
+        # The token goes up, so that whoever still believes to hold the row is fenced out.
+        values = _settlement(docket, decision, None, now) | {"token": docket.token + 1} | extra
+        if stays:
+            del values["last_error"]  # why it became unknown matters more than why it still is
+        moved = self._fenced(connection, docket, values)
+        if moved and not stays:
+            self._record(
+                connection,
+                docket.id,
+                docket.token,
+                ended_at=now,
+                decision=decision.state,
+                reason=f"{actor.value}: {decision.reason}",
+                provider_id=decision.provider_id,
+            )
+        return moved
+
+    @staticmethod
+    def _record(
+        connection: Connection,
+        email_id: int,
+        token: int,
+        *,
+        ended_at: datetime,
+        decision: State,
+        reason: str,
+        started_at: datetime | None = None,
+        evidence: Evidence | None = None,
+        provider_id: str | None = None,
+        late: bool = False,
+    ) -> None:
+        seen: dict[str, Any] = {}
+        if evidence is not None:
+            seen = {
+                "phase": evidence.phase.value,
+                "code": evidence.code,
+                "enhanced": evidence.enhanced,
+                "trouble": evidence.trouble,
+                "answer": evidence.answer,
+            }
+        connection.execute(
+            insert(email_attempt).values(
+                email_id=email_id,
+                token=token,
+                started_at=started_at,
+                ended_at=ended_at,
+                decision=decision.value,
+                reason=reason,
+                provider_id=provider_id,
+                late=late,
+                **seen,
+            )
+        )
+
+
+def _literally(state: State) -> Any:
+    # As a literal, not as a parameter: the planner uses a partial index only if it can see the condition.
+    return literal(state, StateName(), literal_execute=True)
+
+
+def _settlement(
+    docket: Docket, decision: Decision, evidence: Evidence | None, now: datetime
+) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "state": decision.state,
+        "next_attempt_at": decision.next_attempt_at,
+        "lease_until": None,
+        "in_doubt": False,
+        "if_not_sent": decision.if_not_sent,
+        "updated_at": now,
+    }
+    if decision.doubt is Doubt.NEW:
+        values["doubted_at"] = now
+    elif decision.doubt is Doubt.CLEAR:
+        values["doubted_at"] = None
+    if decision.refund:
+        values["attempts"] = max(docket.attempts - 1, 0)
+    if decision.may_repeat:
+        values["may_repeat"] = True
+    if decision.state is State.ACCEPTED:
+        values |= {"provider_id": decision.provider_id, "accepted_at": now, "last_error": None}
+    else:
+        values["last_error"] = decision.reason
+    if evidence is not None:
+        values |= {"last_code": evidence.code, "raw_answer": evidence.answer}
+    return values
+
+
+_DOCKET_COLUMNS = (
+    _row.id,
+    _row.token,
+    _row.state,
+    _row.dedupe_key.label("key"),
+    _row.idempotency_key,
+    _row.message_id,
+    _row.sender,
+    _row.recipient,
+    _row.attempts,
+    _row.queued_at,
+    _row.first_attempt_at,
+    _row.lease_until,
+    _row.expires_at,
+    _row.doubted_at,
+    _row.if_not_sent,
+    _row.provider_id,
+    _row.last_error,
+    _row.last_code,
+)
+
+
+def _facts(row: Any) -> dict[str, Any]:
+    return {column.key: row._mapping[column.key] for column in _DOCKET_COLUMNS}
+
+
+def _parcel(row: Any) -> Parcel:
+    return Parcel(**_facts(row), raw=bytes(row.raw))

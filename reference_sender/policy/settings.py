@@ -1,0 +1,82 @@
+"""The numbers and choices an operator may set, their defaults, and the combinations that are refused.
+
+Must not hold: environment variables (`wiring` reads them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+
+class InvalidSettings(ValueError):
+    """The settings contradict themselves; the text is one sentence that says how, and what would be right."""
+
+
+class Policy(StrEnum):
+    """What to do with a mail whose outcome cannot be known."""
+
+    RESEND_SAME_KEY = "resend-same-key"  # the provider dedupes by key: repeat with the same key and bytes
+    AT_MOST_ONCE = "at-most-once"  # park it for a person: never a second copy, never a guess
+    AT_LEAST_ONCE = (
+        "at-least-once"  # repeat with the same Message-ID and bytes: perhaps a second copy, flagged
+    )
+
+    @property
+    def dedupes(self) -> bool:
+        """Whether repeating an attempt is harmless because the provider recognises the key."""
+        return self is Policy.RESEND_SAME_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the sender behaves. All times in seconds."""
+
+    policy: Policy
+    concurrency: int = 8
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 30.0
+    total_timeout_s: float = 60.0
+    lease_s: float = 120.0
+    backoff_base_s: float = 2.0
+    backoff_cap_s: float = 600.0
+    max_attempts: int = 12
+    max_age_s: float = 2 * 86_400.0
+    poll_s: float = 1.0
+    reconcile_s: float = 15.0
+    drain_s: float = 30.0
+    # How long the provider surely remembers a key, counted from the first attempt: a day less an hour for clocks.
+    key_window_s: float = 23 * 3_600.0
+    # A look-up that finds nothing counts only this long after the attempt ended: the look-up may lag behind, and
+    # the request may still be under way (in buffers, proxies, queues) although we hung up.
+    lookup_lag_s: float = 60.0
+    in_flight_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in {"lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s"}:
+                if value < 0:
+                    raise InvalidSettings(f"{field.name} is {value}; it must not be negative")
+            elif field.name != "policy" and not value > 0:
+                raise InvalidSettings(f"{field.name} is {value}; it must be greater than zero")
+        if self.total_timeout_s >= self.lease_s:
+            raise InvalidSettings(
+                f"total_timeout_s ({self.total_timeout_s:g}) must be shorter than lease_s ({self.lease_s:g}), "
+                "or a second worker takes a mail that the first one is still sending"
+            )
+        if self.connect_timeout_s > self.total_timeout_s or self.read_timeout_s > self.total_timeout_s:
+            raise InvalidSettings(
+                f"connect_timeout_s ({self.connect_timeout_s:g}) and read_timeout_s ({self.read_timeout_s:g}) "
+                f"must not be longer than total_timeout_s ({self.total_timeout_s:g})"
+            )
+        if self.backoff_base_s > self.backoff_cap_s:
+            raise InvalidSettings(
+                f"backoff_base_s ({self.backoff_base_s:g}) must not be greater than "
+                f"backoff_cap_s ({self.backoff_cap_s:g})"
+            )
+
+    @property
+    def negative_counts_after_s(self) -> float:
+        """Seconds after the end of an attempt from which "not found" proves that nothing was accepted."""
+        return self.lookup_lag_s + self.in_flight_s

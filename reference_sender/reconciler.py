@@ -1,0 +1,111 @@
+"""The reconciler: looks after mails whose outcome is unknown – evidence first, then the policy.
+
+Every pass may be repeated and may run beside others: it only asks, and each move is fenced.
+Must not hold: SQL, sockets, the rules themselves (`policy.lookup`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from reference_sender.clock import Clock
+from reference_sender.life import Docket, State
+from reference_sender.log import Log, quiet
+from reference_sender.policy.decision import Decision
+from reference_sender.policy.lookup import Found, LookedUp, after_lookup, without_lookup
+from reference_sender.policy.settings import Settings
+
+_AT_ONCE = 100  # rows per pass
+
+
+class Store(Protocol):
+    """What the reconciler asks of the outbox."""
+
+    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]: ...
+
+    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]: ...
+
+    def late_acceptance(self, docket: Docket) -> str | None: ...
+
+    def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool: ...
+
+
+class Lookup(Protocol):
+    """Asks the provider whether it knows a mail. Never raises for expected trouble."""
+
+    async def find(self, docket: Docket) -> LookedUp: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """What one pass did."""
+
+    parked: int  # rows of lost workers that became unknown
+    looked_at: int
+    resolved: int
+
+
+class Reconciler:
+    """Resolves unknown rows as far as evidence and policy allow; what is left waits for a person."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        lookup: Lookup | None = None,
+        log: Log = quiet,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._lookup = lookup
+        self._log = log
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reconcile now and then until `stop`."""
+        while not stop.is_set():
+            try:
+                await self.run_once()
+            except Exception as error:
+                # The database or the look-up is away: the rows wait, and so do we.
+                self._log("reconcile_failed", error=type(error).__name__)
+            waits = [
+                asyncio.ensure_future(w) for w in (stop.wait(), self._clock.sleep(self._settings.reconcile_s))
+            ]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+
+    async def run_once(self) -> Reconciled:
+        """One pass over everything that is due for a look."""
+        parked = await asyncio.to_thread(
+            self._store.park_lost, now=self._clock.now(), dedupes=self._settings.policy.dedupes
+        )
+        for row_id in parked:
+            self._log("parked", id=row_id, state=State.UNKNOWN.value)
+        dockets = await asyncio.to_thread(self._store.doubtful, now=self._clock.now(), limit=_AT_ONCE)
+        resolved = 0
+        for docket in dockets:
+            decision = await self._judge(docket)
+            moved = await asyncio.to_thread(self._store.resolve, docket, decision, now=self._clock.now())
+            if moved and decision.state is not State.UNKNOWN:
+                resolved += 1
+                self._log("reconciled", id=docket.id, state=decision.state.value, reason=decision.reason)
+        return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
+
+    async def _judge(self, docket: Docket) -> Decision:
+        """Evidence first: an answer that came late, then the look-up; only then the policy."""
+        now = self._clock.now()
+        late = await asyncio.to_thread(self._store.late_acceptance, docket)
+        if late is not None:
+            return after_lookup(Found(provider_id=late), docket, self._settings, now)
+        if self._lookup is not None:
+            return after_lookup(await self._lookup.find(docket), docket, self._settings, self._clock.now())
+        return without_lookup(docket, self._settings, now)

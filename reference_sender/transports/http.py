@@ -1,0 +1,249 @@
+"""The HTTP wire: one POST per mail, and the look-up of what the provider knows.
+
+One session, no redirects, no hidden retries (aiohttp repeats only idempotent methods, POST is none). The request
+body is a generator of ours, so we know exactly when the last byte is let go.
+Must not hold: what a code means (`policy.classify`), when to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from reference_sender.life import Docket, Parcel
+from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
+
+_CHUNK_OCTETS = 64 * 1024
+_MAX_ANSWER_OCTETS = 1024 * 1024
+_KEPT_ANSWER_CHARS = 2_000
+
+_EXPECTED = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Where the provider is and how it wants to be asked."""
+
+    url: str  # like https://api.provider.example
+    api_key: str
+    path: str = "/v1/emails"
+    key_header: str = "Idempotency-Key"
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 30.0
+    total_timeout_s: float = 60.0
+    connections: int = 8
+    # A request on a kept-alive connection that the provider is just closing ends in doubt. Where doubt costs a
+    # person's time (no keys), a fresh connection per mail is the better price.
+    keep_alive: bool = True
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far one attempt got; the only thing that outlives an exception."""
+
+    phase: Phase = Phase.CONNECT
+    withdrawn: bool = False
+
+
+class _Client:
+    """One aiohttp session, made when the first request needs it (it must be born inside the loop)."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._session: aiohttp.ClientSession | None = None
+
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            o = self._options
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=o.connections, force_close=not o.keep_alive),
+                timeout=aiohttp.ClientTimeout(
+                    total=o.total_timeout_s,
+                    sock_connect=o.connect_timeout_s,
+                    sock_read=o.read_timeout_s,
+                    # aiohttp rounds deadlines above 5 seconds up to whole seconds; the lease counts on the exact one.
+                    ceil_threshold=float("inf"),
+                ),
+                headers={"Authorization": f"Bearer {o.api_key}", "User-Agent": "reference-sender"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+    def url(self) -> str:
+        return self._options.url.rstrip("/") + self._options.path
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class HttpTransport:
+    """Sends a mail by HTTP POST; see `Evidence` for what it tells."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._client = _Client(options)
+
+    async def send(
+        self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
+    ) -> Evidence:
+        """Make one attempt. `point_of_no_return` is awaited before the first body byte; False stops the attempt."""
+        progress = _Progress()
+        body = _request_body(parcel)
+        try:
+            async with self._client.session().post(
+                self._client.url(),
+                data=_let_go(body, progress, point_of_no_return),
+                headers={
+                    self._options.key_header: key,
+                    "Content-Type": "application/json",
+                    # Given, or aiohttp would send the generator in chunks.
+                    "Content-Length": str(len(body)),
+                },
+                allow_redirects=False,
+            ) as response:
+                content = await _read(response)
+                return _evidence(response, content, parcel, progress.phase)
+        except _EXPECTED as error:
+            trouble = "withdrawn" if progress.withdrawn else _trouble(error)
+            return Evidence(
+                wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=type(error).__name__
+            )
+
+    async def close(self) -> None:
+        """Close the session; attempts under way break off."""
+        await self._client.close()
+
+
+class HttpLookup:
+    """Asks the provider whether it knows a mail, by key and then by Message-ID."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._client = _Client(options)
+
+    async def find(self, docket: Docket) -> LookedUp:
+        """What the provider knows about this (key, recipient)."""
+        try:
+            for parameter, value in (
+                ("idempotency_key", docket.idempotency_key),
+                ("message_id", docket.message_id),
+            ):
+                async with self._client.session().get(
+                    self._client.url(), params={parameter: value}, allow_redirects=False
+                ) as response:
+                    content = await _read(response)
+                    if response.status != 200:
+                        return Unavailable(reason=f"the look-up answers {response.status}")
+                    entries = json.loads(content)["data"]
+                for entry in entries:
+                    if _is_ours(entry, docket, parameter, value):
+                        return Found(provider_id=str(entry["id"]))
+        except (*_EXPECTED, KeyError, TypeError, AttributeError) as error:
+            return Unavailable(reason=f"the look-up fails ({_trouble(error)})")
+        return NotFound()
+
+    async def close(self) -> None:
+        """Close the session."""
+        await self._client.close()
+
+
+def _is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
+    # A provider that ignores a filter it does not know answers with everything: check what it found.
+    if entry.get(parameter, value) != value or entry.get("status", "accepted") != "accepted":
+        return False
+    accepted = entry.get("accepted", entry.get("to", [docket.recipient]))
+    return docket.recipient.lower() in [str(address).lower() for address in accepted]
+
+
+def _request_body(parcel: Parcel) -> bytes:
+    return json.dumps(
+        {
+            "from": parcel.sender,
+            "to": [parcel.recipient],
+            "raw": base64.b64encode(parcel.raw).decode("ascii"),
+        }
+    ).encode()
+
+
+async def _let_go(
+    body: bytes, progress: _Progress, point_of_no_return: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    # aiohttp asks for the first chunk when it has a connection.
+    progress.phase = Phase.BODY
+    if not await point_of_no_return():
+        progress.withdrawn = True
+        raise ConnectionAbortedError("the attempt was withdrawn")
+    for start in range(0, len(body), _CHUNK_OCTETS):
+        if start + _CHUNK_OCTETS >= len(body):
+            progress.phase = Phase.SENT
+        yield body[start : start + _CHUNK_OCTETS]
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_OCTETS):
+        content += chunk
+        if len(content) > _MAX_ANSWER_OCTETS:
+            raise aiohttp.ClientPayloadError("the answer does not end")
+    return bytes(content)
+
+
+def _evidence(response: aiohttp.ClientResponse, content: bytes, parcel: Parcel, phase: Phase) -> Evidence:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        document = None
+    told: dict[str, Any] = document if isinstance(document, dict) else {}
+    provider_id = told.get("id")
+    problem = told.get("code")
+    return Evidence(
+        wire=Wire.HTTP,
+        phase=phase,
+        code=response.status,
+        answer=content.decode("utf-8", "replace").replace("\x00", "")[:_KEPT_ANSWER_CHARS],
+        retry_after=response.headers.get("Retry-After"),
+        provider_id=provider_id[:255] if isinstance(provider_id, str) and provider_id.strip() else None,
+        problem=problem if isinstance(problem, str) else None,
+        recipient_code=_code_of_recipient(told, parcel.recipient),
+    )
+
+
+def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:
+    rejected = told.get("rejected")
+    for entry in rejected if isinstance(rejected, list) else []:
+        if isinstance(entry, dict) and str(entry.get("recipient")).lower() == recipient.lower():
+            code = entry.get("code")
+            return code if isinstance(code, int) else 550
+    return None
+
+
+# Most telling first: a subclass before its parents.
+_TROUBLES: tuple[tuple[type[BaseException], str], ...] = (
+    (asyncio.TimeoutError, "timeout"),
+    (aiohttp.ClientConnectorDNSError, "name not found"),
+    (aiohttp.ClientConnectorCertificateError, "tls"),
+    (aiohttp.ClientSSLError, "tls"),
+    (ssl.SSLError, "tls"),
+    (aiohttp.ClientConnectorError, "no connection"),
+    (aiohttp.ServerDisconnectedError, "eof"),
+    (aiohttp.ClientPayloadError, "truncated"),
+    (aiohttp.ClientResponseError, "garbled"),
+    (ConnectionResetError, "reset"),
+    (BrokenPipeError, "reset"),
+    (aiohttp.ClientOSError, "reset"),
+    (ValueError, "garbled"),
+)
+
+
+def _trouble(error: BaseException) -> str:
+    return next((name for kind, name in _TROUBLES if isinstance(error, kind)), type(error).__name__)

@@ -1,0 +1,405 @@
+"""Where promises meet databases and protocols: options in, a built sender out.
+
+The only place that knows both sides, and the only one that names environment variables. `Parts` are the seams:
+each can be replaced by itself, which is how a test makes a sender with exactly one sin.
+Must not hold: anything that happens after start-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from reference_sender.clock import Clock, SystemClock, random_source
+from reference_sender.life import Parcel
+from reference_sender.log import Log, quiet
+from reference_sender.message import idempotency_key_for
+from reference_sender.outbox.store import Store, open_engine
+from reference_sender.policy.backoff import backoff_s
+from reference_sender.policy.classify import classify
+from reference_sender.policy.decision import Backoff
+from reference_sender.policy.evidence import Evidence, Outcome, Wire
+from reference_sender.policy.settings import InvalidSettings, Policy, Settings
+from reference_sender.reconciler import Lookup, Reconciler
+from reference_sender.worker import Transport, Worker, frozen_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One thing an operator may set: its name on the command line, in the environment, and what it is for."""
+
+    name: str  # of the value; the command line option is --name-with-dashes
+    envvar: str
+    help: str
+    kind: type[str] | type[int] | type[float] = str
+    choices: tuple[str, ...] = ()
+    default: Any = None  # None: depends on the transport, see `_DEFAULTS`
+
+
+DATABASE = Option(
+    name="database_url",
+    envvar="OUTBOX_DATABASE_URL",
+    help="The database with the outbox: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME.",
+    default="sqlite:///outbox.db",
+)
+
+OPTIONS: tuple[Option, ...] = (
+    DATABASE,
+    Option(
+        name="transport",
+        envvar="OUTBOX_TRANSPORT",
+        help="The wire that is spoken to the provider.",
+        choices=("http", "smtp"),
+        default="http",
+    ),
+    Option(
+        name="provider_url",
+        envvar="PROVIDER_URL",
+        help="Where the HTTP API is, like https://api.example.com.",
+    ),
+    Option(name="provider_api_key", envvar="PROVIDER_API_KEY", help="The key of the HTTP API."),
+    Option(
+        name="provider_path",
+        envvar="PROVIDER_PATH",
+        help="The path that takes mail.",
+        default="/v1/emails",
+    ),
+    Option(
+        name="provider_key_header",
+        envvar="PROVIDER_KEY_HEADER",
+        help="The header that carries the idempotency key.",
+        default="Idempotency-Key",
+    ),
+    Option(name="smtp_host", envvar="SMTP_HOST", help="The mail server.", default="127.0.0.1"),
+    Option(name="smtp_port", envvar="SMTP_PORT", help="Its port.", kind=int, default=587),
+    Option(name="smtp_user", envvar="SMTP_USER", help="User name for AUTH; without it nobody logs in."),
+    Option(name="smtp_password", envvar="SMTP_PASSWORD", help="Password for AUTH."),
+    Option(
+        name="smtp_tls",
+        envvar="SMTP_TLS",
+        help="auto: none on this machine, implicit on port 465, STARTTLS required elsewhere.",
+        choices=("auto", "off", "starttls", "implicit"),
+        default="auto",
+    ),
+    Option(
+        name="policy",
+        envvar="OUTBOX_POLICY",
+        help="What to do when nobody can know whether a mail was accepted [http: resend-same-key, smtp: at-most-once].",
+        choices=tuple(p.value for p in Policy),
+    ),
+    Option(
+        name="lookup",
+        envvar="OUTBOX_LOOKUP",
+        help="Whether the reconciler may ask the HTTP API about doubtful mail [http: http, smtp: none].",
+        choices=("http", "none"),
+    ),
+    Option(name="concurrency", envvar="OUTBOX_CONCURRENCY", help="Mails under way at a time [8].", kind=int),
+    Option(
+        name="connect_timeout_s", envvar="OUTBOX_CONNECT_TIMEOUT_S", help="[http: 5, smtp: 30]", kind=float
+    ),
+    Option(
+        name="read_timeout_s",
+        envvar="OUTBOX_READ_TIMEOUT_S",
+        help="The longest silence [http: 30, smtp: 600, as RFC 5321 wants it].",
+        kind=float,
+    ),
+    Option(
+        name="total_timeout_s",
+        envvar="OUTBOX_TOTAL_TIMEOUT_S",
+        help="The longest attempt; must be shorter than the lease [http: 60, smtp: 660].",
+        kind=float,
+    ),
+    Option(
+        name="lease_s",
+        envvar="OUTBOX_LEASE_S",
+        help="How long a claimed mail belongs to its worker [http: 120, smtp: 720].",
+        kind=float,
+    ),
+    Option(
+        name="backoff_base_s", envvar="OUTBOX_BACKOFF_BASE_S", help="First wait, at most [2].", kind=float
+    ),
+    Option(name="backoff_cap_s", envvar="OUTBOX_BACKOFF_CAP_S", help="Any wait, at most [600].", kind=float),
+    Option(
+        name="max_attempts",
+        envvar="OUTBOX_MAX_ATTEMPTS",
+        help="Attempts before a mail is dead; trouble of the provider or the line does not count [12].",
+        kind=int,
+    ),
+    Option(
+        name="max_age_s", envvar="OUTBOX_MAX_AGE_S", help="Age at which a mail is dead [172800].", kind=float
+    ),
+    Option(name="poll_s", envvar="OUTBOX_POLL_S", help="How often to look for due mail [1].", kind=float),
+    Option(
+        name="reconcile_s",
+        envvar="OUTBOX_RECONCILE_S",
+        help="How often to look after doubtful mail [15].",
+        kind=float,
+    ),
+    Option(
+        name="drain_s",
+        envvar="OUTBOX_DRAIN_S",
+        help="How long to finish what is in flight after SIGTERM [30].",
+        kind=float,
+    ),
+    Option(
+        name="key_window_s",
+        envvar="OUTBOX_KEY_WINDOW_S",
+        help="How long the provider surely remembers a key [82800].",
+        kind=float,
+    ),
+    Option(
+        name="lookup_lag_s",
+        envvar="OUTBOX_LOOKUP_LAG_S",
+        help="How far the look-up may lag behind [60].",
+        kind=float,
+    ),
+    Option(
+        name="in_flight_s",
+        envvar="OUTBOX_IN_FLIGHT_S",
+        help="How long a request that we gave up may still be under way [300].",
+        kind=float,
+    ),
+    Option(
+        name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
+    ),
+)
+
+_DEFAULTS: dict[Wire, dict[str, Any]] = {
+    Wire.HTTP: {"policy": Policy.RESEND_SAME_KEY.value, "lookup": "http"},
+    Wire.SMTP: {
+        "policy": Policy.AT_MOST_ONCE.value,
+        "lookup": "none",
+        "connect_timeout_s": 30.0,
+        "read_timeout_s": 600.0,
+        "total_timeout_s": 660.0,
+        "lease_s": 720.0,
+    },
+}
+
+_SETTINGS = frozenset(Settings.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything the sender was told, checked."""
+
+    transport: Wire
+    lookup: bool
+    seed: int | None
+    settings: Settings
+    database_url: str = field(repr=False)
+    provider_url: str | None
+    provider_api_key: str = field(repr=False)
+    provider_path: str
+    provider_key_header: str
+    smtp_host: str
+    smtp_port: int
+    smtp_user: str | None
+    smtp_password: str | None = field(repr=False)
+    smtp_tls: str
+
+
+def options_from(values: Mapping[str, Any]) -> Options:
+    """Check values (by option name; missing ones get their default) and put them together.
+
+    Raises InvalidSettings with one sentence.
+    """
+    told: dict[str, Any] = {}
+    for option in OPTIONS:
+        value = values.get(option.name)
+        told[option.name] = option.default if value is None else value
+    wire = Wire(told["transport"])
+    chosen = _DEFAULTS[wire] | {name: value for name, value in told.items() if value is not None}
+    if chosen["policy"] == Policy.RESEND_SAME_KEY and wire is Wire.SMTP:
+        raise InvalidSettings(
+            "OUTBOX_POLICY=resend-same-key needs a provider that dedupes by key, and SMTP has no place for a key; "
+            "use at-most-once or at-least-once"
+        )
+    if (wire is Wire.HTTP or chosen["lookup"] == "http") and not told["provider_url"]:
+        raise InvalidSettings("PROVIDER_URL is not set; it says where the HTTP API is")
+    if told["provider_url"] and not told["provider_url"].startswith(("http://", "https://")):
+        raise InvalidSettings(
+            f"PROVIDER_URL is {told['provider_url']!r}; it must begin with http:// or https://"
+        )
+    settings = {name: value for name, value in chosen.items() if name in _SETTINGS}
+    if "total_timeout_s" in settings:
+        # Who sets only the total means the parts to fit into it.
+        for part in ("connect_timeout_s", "read_timeout_s"):
+            if told[part] is None:
+                preset = _DEFAULTS[wire].get(part, Settings.__dataclass_fields__[part].default)
+                settings[part] = min(preset, settings["total_timeout_s"])
+    settings["policy"] = Policy(settings["policy"])
+    return Options(
+        transport=wire,
+        lookup=chosen["lookup"] == "http",
+        seed=told["seed"],
+        settings=Settings(**settings),
+        database_url=told["database_url"],
+        provider_url=told["provider_url"],
+        provider_api_key=told["provider_api_key"] or "",
+        provider_path=told["provider_path"],
+        provider_key_header=told["provider_key_header"],
+        smtp_host=told["smtp_host"],
+        smtp_port=told["smtp_port"],
+        smtp_user=told["smtp_user"] or None,
+        smtp_password=told["smtp_password"],
+        smtp_tls=told["smtp_tls"],
+    )
+
+
+def options_from_environment(environment: Mapping[str, str]) -> Options:
+    """The same from environment variables, for programs that do without the command line."""
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        text = environment.get(option.envvar)
+        if not text:
+            continue
+        try:
+            values[option.name] = option.kind(text)
+        except ValueError as error:
+            raise InvalidSettings(f"{option.envvar} is {text!r}; it must be a number") from error
+        if option.choices and text not in option.choices:
+            raise InvalidSettings(
+                f"{option.envvar} is {text!r}; it must be one of {', '.join(option.choices)}"
+            )
+    return options_from(values)
+
+
+class _ClosableTransport(Transport, Protocol):
+    async def close(self) -> None: ...
+
+
+class _ClosableLookup(Lookup, Protocol):
+    async def close(self) -> None: ...
+
+
+def _as_it_is(transport: Transport) -> Transport:
+    return transport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the sender is made of. Replace one to get a sender that differs in exactly that."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    log: Log = quiet
+    open_store: Callable[[Engine], Store] = Store
+    around_transport: Callable[[Transport], Transport] = _as_it_is
+    classify: Callable[[Evidence], Outcome] = classify
+    backoff: Backoff = backoff_s
+    key_of: Callable[[Parcel], str] = frozen_key
+    key_for: Callable[[str, str], str] = idempotency_key_for  # used by enqueue
+    worker: type[Worker] = Worker
+    reconciler: type[Reconciler] = Reconciler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """The built sender."""
+
+    store: Store
+    worker: Worker
+    reconciler: Reconciler
+    rng: random.Random
+    closers: tuple[Callable[[], Awaitable[None]], ...]
+
+    async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Work and reconcile until `stop`, then drain and close."""
+        reconciling = asyncio.create_task(self.reconciler.run(stop))
+        try:
+            await self.worker.run(stop, ready=ready)
+        finally:
+            stop.set()
+            reconciling.cancel()
+            await asyncio.gather(reconciling, return_exceptions=True)
+            await self.close()
+
+    async def close(self) -> None:
+        """Close connections to the provider and to the database."""
+        for close in self.closers:
+            await close()
+        self.store.engine.dispose()
+
+
+def build(options: Options, parts: Parts | None = None) -> Sender:
+    """Put the sender together. Nothing is connected and nothing is started yet."""
+    parts = parts or Parts()
+    rng = random_source(options.seed)
+    store = parts.open_store(open_engine(options.database_url))
+    transport = _transport(options)
+    lookup = _lookup(options)
+    settings = options.settings
+    return Sender(
+        store=store,
+        worker=parts.worker(
+            store=store,
+            transport=parts.around_transport(transport),
+            settings=settings,
+            clock=parts.clock,
+            rng=rng,
+            classify=parts.classify,
+            backoff=parts.backoff,
+            key_of=parts.key_of,
+            log=parts.log,
+        ),
+        reconciler=parts.reconciler(
+            store=store, settings=settings, clock=parts.clock, lookup=lookup, log=parts.log
+        ),
+        rng=rng,
+        closers=(transport.close, *([lookup.close] if lookup else [])),
+    )
+
+
+# The imports below are late on purpose: a sender that speaks SMTP does not load an HTTP client, and the other way
+# round; enqueuing loads neither. It halves the time to the first mail after a start.
+
+
+def _transport(options: Options) -> _ClosableTransport:
+    if options.transport is Wire.HTTP:
+        from reference_sender.transports.http import HttpTransport
+
+        return HttpTransport(_http_options(options))
+    from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
+
+    return SmtpTransport(
+        SmtpOptions(
+            host=options.smtp_host,
+            port=options.smtp_port,
+            user=options.smtp_user,
+            password=options.smtp_password,
+            tls=Tls(options.smtp_tls),
+            connect_timeout_s=options.settings.connect_timeout_s,
+            read_timeout_s=options.settings.read_timeout_s,
+            total_timeout_s=options.settings.total_timeout_s,
+        )
+    )
+
+
+def _lookup(options: Options) -> _ClosableLookup | None:
+    if not options.lookup:
+        return None
+    from reference_sender.transports.http import HttpLookup
+
+    return HttpLookup(_http_options(options))
+
+
+def _http_options(options: Options) -> Any:
+    from reference_sender.transports.http import HttpOptions
+
+    assert options.provider_url is not None, "options_from has checked this"
+    return HttpOptions(
+        url=options.provider_url,
+        api_key=options.provider_api_key,
+        path=options.provider_path,
+        key_header=options.provider_key_header,
+        connect_timeout_s=options.settings.connect_timeout_s,
+        read_timeout_s=options.settings.read_timeout_s,
+        total_timeout_s=options.settings.total_timeout_s,
+        connections=options.settings.concurrency,
+        keep_alive=options.settings.policy.dedupes,
+    )

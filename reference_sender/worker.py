@@ -1,0 +1,244 @@
+"""The worker: claim, send, settle – and the promises it expects from a store and a transport.
+
+`Worker.deliver` is one mail's way and is meant to be read from top to bottom. Three rules hold it up: `sending` is
+committed before the first byte; where the provider cannot dedupe, a marker is committed at the point of no return;
+every write is fenced by the attempt's token.
+Must not hold: SQL, sockets, the meaning of codes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Protocol
+
+from reference_sender.clock import Clock
+from reference_sender.life import Docket, Parcel
+from reference_sender.log import Log, quiet
+from reference_sender.policy.backoff import backoff_s
+from reference_sender.policy.classify import classify as classify_evidence
+from reference_sender.policy.decision import Backoff, Decision, before_sending, decide
+from reference_sender.policy.evidence import Evidence, Outcome
+from reference_sender.policy.settings import Settings
+
+
+class Store(Protocol):
+    """What the worker asks of the outbox; plain synchronous methods, each one transaction."""
+
+    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]: ...
+
+    def mark(self, docket: Docket, *, now: datetime) -> bool: ...
+
+    def settle(
+        self,
+        docket: Docket,
+        decision: Decision,
+        *,
+        now: datetime,
+        evidence: Evidence | None = None,
+        started_at: datetime | None = None,
+    ) -> bool: ...
+
+
+class Transport(Protocol):
+    """What the worker asks of a wire: one attempt, evidence back, nothing raised for expected trouble."""
+
+    async def send(
+        self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
+    ) -> Evidence: ...
+
+
+def frozen_key(parcel: Parcel) -> str:
+    """The key that goes to the provider: the one that was frozen at enqueue, in every attempt."""
+    return parcel.idempotency_key
+
+
+class Worker:
+    """Takes due mail out of the outbox and hands it over, several at a time."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        transport: Transport,
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+        classify: Callable[[Evidence], Outcome] = classify_evidence,
+        backoff: Backoff = backoff_s,
+        key_of: Callable[[Parcel], str] = frozen_key,
+        log: Log = quiet,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._classify = classify
+        self._backoff = backoff
+        self._key_of = key_of
+        self._log = log
+        self._running: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Work until `stop`, then finish what is in flight. `ready` is called after the first look for mail."""
+        failures, announced = 0, False
+        while not stop.is_set():
+            self._woken.clear()
+            try:
+                began = await self.work_once()
+                failures = 0
+                if not announced:
+                    ready()
+                    announced = True
+            except Exception as error:
+                # A database that is away for a minute must not end the worker.
+                failures += 1
+                began = 0
+                self._log("claim_failed", error=type(error).__name__, failures=failures)
+            await self._rest(stop, busy=began > 0, failures=failures)
+        await self._drain()
+
+    async def work_once(self) -> int:
+        """Claim as much as there is room for and begin to deliver it; how many were claimed."""
+        room = self._settings.concurrency - len(self._running)
+        if room <= 0:
+            return 0
+        parcels = await asyncio.to_thread(
+            self._store.claim,
+            now=self._clock.now(),
+            limit=room,
+            lease_s=self._settings.lease_s,
+            dedupes=self._settings.policy.dedupes,
+        )
+        for parcel in parcels:
+            task = asyncio.create_task(self._guarded(parcel))
+            self._running.add(task)
+            task.add_done_callback(self._done)
+        return len(parcels)
+
+    async def idle(self) -> None:
+        """Wait until nothing is in flight."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def deliver(self, parcel: Parcel) -> None:
+        """One mail's way, from claimed to settled."""
+        started_at = self._clock.now()
+        if decision := before_sending(parcel, self._settings, started_at):
+            await self._settle(parcel, decision, None, started_at)
+            return
+        evidence, outcome = await self._attempt(parcel)
+        decision = decide(
+            outcome,
+            evidence,
+            parcel,
+            self._settings,
+            now=self._clock.now(),
+            rng=self._rng,
+            backoff=self._backoff,
+        )
+        await self._settle(parcel, decision, evidence, started_at)
+
+    async def _attempt(self, parcel: Parcel) -> tuple[Evidence, Outcome]:
+        """Hand the mail over; what was seen, and what it means."""
+        evidence = await self._transport.send(
+            parcel,
+            key=self._key_of(parcel),
+            point_of_no_return=lambda: self._point_of_no_return(parcel),
+        )
+        return evidence, self._classify(evidence)
+
+    async def _point_of_no_return(self, parcel: Parcel) -> bool:
+        """Whether the next byte may leave. From here on a crash leaves doubt, and the row says so."""
+        if not self._settings.policy.dedupes:
+            marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())
+            if not marked:
+                self._log("fenced_out", id=parcel.id, token=parcel.token)
+                return False
+        # Looked at after the commit, because a stopped and continued process may be hours late here.
+        if parcel.lease_until is not None and self._clock.now() >= parcel.lease_until:
+            self._log("lease_over", id=parcel.id, token=parcel.token)
+            return False
+        return True
+
+    async def _settle(
+        self, parcel: Parcel, decision: Decision, evidence: Evidence | None, started_at: datetime
+    ) -> None:
+        """Write the decision, and keep trying while the lease lasts: a lost answer would cost us doubt."""
+        while True:
+            try:
+                held = await asyncio.to_thread(
+                    self._store.settle,
+                    parcel,
+                    decision,
+                    now=self._clock.now(),
+                    evidence=evidence,
+                    started_at=started_at,
+                )
+                break
+            except Exception as error:
+                self._log("settle_failed", id=parcel.id, token=parcel.token, error=type(error).__name__)
+                if parcel.lease_until is None or self._clock.now() >= parcel.lease_until:
+                    return
+                await self._clock.sleep(self._settings.poll_s)
+        self._log(
+            "decided" if held else "late",
+            id=parcel.id,
+            token=parcel.token,
+            message_id=parcel.message_id,
+            attempt=parcel.attempts,
+            state=decision.state.value,
+            reason=decision.reason,
+            phase=evidence.phase.value if evidence else None,
+            code=evidence.code if evidence else None,
+            next_attempt_at=decision.next_attempt_at.isoformat() if decision.next_attempt_at else None,
+        )
+
+    async def _guarded(self, parcel: Parcel) -> None:
+        try:
+            await self.deliver(parcel)
+        except Exception as error:
+            # A bug in one mail's way must not stop the others. The row keeps its lease; when that runs out, the
+            # marker on the row tells whether repeating is safe.
+            self._log("unexpected", id=parcel.id, token=parcel.token, error=repr(error))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        # A free slot is a reason to look for more.
+        self._woken.set()
+
+    async def _rest(self, stop: asyncio.Event, *, busy: bool, failures: int) -> None:
+        """Wait for something to do: a wake-up, a free slot, the next poll – or the end."""
+        if busy and len(self._running) < self._settings.concurrency and not failures:
+            # There was mail and there is room: perhaps there is more.
+            await asyncio.sleep(0)
+            return
+        pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
+        waits = [
+            asyncio.ensure_future(w) for w in (stop.wait(), self._woken.wait(), self._clock.sleep(pause_s))
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _drain(self) -> None:
+        """Finish what is in flight, within the drain deadline; what is left over keeps its lease and its marker."""
+        if not self._running:
+            return
+        self._log("draining", in_flight=len(self._running))
+        deadline = asyncio.ensure_future(self._clock.sleep(self._settings.drain_s))
+        idle = asyncio.ensure_future(self.idle())
+        await asyncio.wait({deadline, idle}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (deadline, idle, *self._running):
+            task.cancel()
+        await asyncio.gather(deadline, idle, *self._running, return_exceptions=True)

@@ -1,0 +1,170 @@
+"""What an attempt means, as a table: both wires, each phase, each kind of reply and of silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference_sender.policy.classify import SMTP_CHANNEL_PHASES, classify
+from reference_sender.policy.evidence import (
+    Accepted,
+    Evidence,
+    Phase,
+    Refused,
+    TryLater,
+    Unknown,
+    Wire,
+)
+
+CHANNEL, MAIL, DOUBT = "later, channel", "later, mail", "later, doubt"
+
+
+def verdict(evidence: Evidence) -> str:
+    match classify(evidence):
+        case Accepted():
+            return "accepted"
+        case TryLater(channel=True):
+            return CHANNEL
+        case TryLater(doubt=True):
+            return DOUBT
+        case TryLater():
+            return MAIL
+        case Refused():
+            return "refused"
+        case Unknown():
+            return "unknown"
+
+
+@pytest.mark.parametrize(
+    ("code", "more", "expected"),
+    [
+        (200, {"provider_id": "m1"}, "accepted"),
+        (201, {"provider_id": "m1"}, "accepted"),
+        (202, {"provider_id": "m1"}, "accepted"),
+        (200, {}, "unknown"),
+        (204, {}, "unknown"),
+        (200, {"provider_id": "m1", "recipient_code": 550}, "refused"),
+        (207, {"provider_id": "m1", "recipient_code": 451}, MAIL),
+        (301, {}, "refused"),
+        (302, {}, "refused"),
+        (303, {}, "unknown"),
+        (304, {}, "unknown"),
+        (308, {}, "refused"),
+        (400, {}, "refused"),
+        (401, {}, CHANNEL),
+        (402, {}, CHANNEL),
+        (403, {}, CHANNEL),
+        (404, {}, "refused"),
+        (408, {}, MAIL),
+        (409, {}, DOUBT),
+        (413, {}, "refused"),
+        (418, {}, "refused"),
+        (422, {}, "refused"),
+        (422, {"problem": "key_reused"}, "unknown"),
+        (429, {}, CHANNEL),
+        (499, {}, "refused"),
+        (500, {}, "unknown"),
+        (502, {}, "unknown"),
+        (503, {}, CHANNEL),
+        (504, {}, "unknown"),
+        (599, {}, "unknown"),
+        (100, {}, "unknown"),
+        (999, {}, "unknown"),
+        (0, {}, "unknown"),
+    ],
+)
+def test_http_codes(code: int, more: dict[str, Any], expected: str) -> None:
+    assert expected == verdict(Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=code, **more))
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"), [(Phase.CONNECT, CHANNEL), (Phase.BODY, MAIL), (Phase.SENT, "unknown")]
+)
+@pytest.mark.parametrize("trouble", ["timeout", "reset", "eof", "garbled", "truncated", "withdrawn"])
+def test_http_without_a_reply_the_phase_decides(phase: Phase, trouble: str, expected: str) -> None:
+    assert expected == verdict(Evidence(wire=Wire.HTTP, phase=phase, trouble=trouble))
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "expected"),
+    [
+        (Phase.GREETING, 421, CHANNEL),
+        (Phase.GREETING, 554, CHANNEL),
+        (Phase.EHLO, 502, CHANNEL),
+        (Phase.STARTTLS, 454, CHANNEL),
+        (Phase.AUTH, 454, CHANNEL),
+        (Phase.AUTH, 535, CHANNEL),
+        (Phase.MAIL, 421, CHANNEL),
+        (Phase.MAIL, 451, MAIL),
+        (Phase.MAIL, 530, CHANNEL),
+        (Phase.MAIL, 550, "refused"),
+        (Phase.MAIL, 552, "refused"),
+        (Phase.RCPT, 421, CHANNEL),
+        (Phase.RCPT, 450, MAIL),
+        (Phase.RCPT, 452, MAIL),
+        (Phase.RCPT, 550, "refused"),
+        (Phase.RCPT, 552, MAIL),
+        (Phase.RCPT, 599, "refused"),
+        (Phase.RCPT, 354, MAIL),
+        (Phase.DATA, 250, MAIL),
+        (Phase.DATA, 451, MAIL),
+        (Phase.DATA, 554, "refused"),
+        (Phase.BODY, 421, CHANNEL),
+        (Phase.BODY, 552, "refused"),
+        (Phase.BODY, 250, "unknown"),
+        (Phase.SENT, 250, "accepted"),
+        (Phase.SENT, 251, "accepted"),
+        (Phase.SENT, 299, "accepted"),
+        (Phase.SENT, 354, "unknown"),
+        (Phase.SENT, 421, CHANNEL),
+        (Phase.SENT, 451, MAIL),
+        (Phase.SENT, 499, MAIL),
+        (Phase.SENT, 550, "refused"),
+        (Phase.SENT, 554, "refused"),
+    ],
+)
+def test_smtp_replies(phase: Phase, code: int, expected: str) -> None:
+    assert expected == verdict(Evidence(wire=Wire.SMTP, phase=phase, code=code))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("trouble", ["timeout", "reset", "eof", "garbled"])
+def test_smtp_without_a_reply_only_the_last_phase_is_in_doubt(phase: Phase, trouble: str) -> None:
+    expected = CHANNEL if phase in SMTP_CHANNEL_PHASES else "unknown" if phase is Phase.SENT else MAIL
+    assert expected == verdict(Evidence(wire=Wire.SMTP, phase=phase, trouble=trouble))
+
+
+def test_the_enhanced_code_never_beats_the_basic_one() -> None:
+    assert verdict(Evidence(wire=Wire.SMTP, phase=Phase.SENT, code=450, enhanced="5.1.1")) == MAIL
+
+
+def test_the_text_never_decides() -> None:
+    said = Evidence(wire=Wire.SMTP, phase=Phase.SENT, code=451, answer="250 queued, all is well")
+    assert verdict(said) == MAIL
+
+
+codes = st.none() | st.integers(0, 999)
+
+
+@given(
+    st.builds(
+        Evidence,
+        wire=st.sampled_from(Wire),
+        phase=st.sampled_from(Phase),
+        code=codes,
+        provider_id=st.none() | st.just("m1"),
+        recipient_code=st.none() | st.sampled_from([450, 550]),
+        trouble=st.none() | st.just("timeout"),
+    )
+)
+def test_accepted_needs_a_complete_success_at_the_right_place(evidence: Evidence) -> None:
+    outcome = classify(evidence)
+    if isinstance(outcome, Accepted):
+        assert evidence.code is not None
+        assert evidence.code // 100 == 2
+        assert evidence.wire is Wire.HTTP or evidence.phase is Phase.SENT
+    if evidence.code is None:
+        assert (evidence.phase is Phase.SENT) == isinstance(outcome, Unknown)

@@ -1,0 +1,43 @@
+"""Settings that contradict themselves are refused with one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reference_sender.policy.settings import InvalidSettings, Policy
+from tests.reference_sender.samples import settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"total_timeout_s": 120.0}, "must be shorter than lease_s"),
+        ({"lease_s": 5.0}, "must be shorter than lease_s"),
+        ({"read_timeout_s": 61.0}, "must not be longer than total_timeout_s"),
+        ({"connect_timeout_s": 61.0}, "must not be longer than total_timeout_s"),
+        ({"backoff_base_s": 700.0}, "must not be greater than"),
+        ({"concurrency": 0}, "greater than zero"),
+        ({"max_attempts": -1}, "greater than zero"),
+        ({"poll_s": 0.0}, "greater than zero"),
+        ({"poll_s": float("nan")}, "greater than zero"),
+        ({"in_flight_s": -1.0}, "must not be negative"),
+    ],
+)
+def test_a_contradiction_is_refused(changes: dict[str, Any], word: str) -> None:
+    with pytest.raises(InvalidSettings, match=word):
+        settings(**changes)
+
+
+def test_the_defaults_are_valid_for_every_policy() -> None:
+    for policy in Policy:
+        assert settings(policy).policy is policy
+
+
+def test_only_keys_make_a_repeat_harmless() -> None:
+    assert [p for p in Policy if p.dedupes] == [Policy.RESEND_SAME_KEY]
+
+
+def test_a_negative_look_up_waits_for_lag_and_flight() -> None:
+    assert settings(lookup_lag_s=2.0, in_flight_s=5.0).negative_counts_after_s == 7.0

@@ -1,0 +1,327 @@
+"""The command line: what people and programs see, and one real process that is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reference_sender.cli import cli
+from reference_sender.life import State
+from reference_sender.message import idempotency_key_for
+from reference_sender.outbox.store import Store, open_engine
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.wiring import Parts
+from tests.reference_sender.samples import ManualClock
+from tests.reference_sender.transports.wires import serving
+
+MAIL = {
+    "op": "enqueue",
+    "key": "order-1",
+    "from": "Shop <shop@example.org>",
+    "to": ["ann@example.com"],
+    "subject": "Grüße",
+    "text": "Thank you",
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'outbox.db'}"
+
+
+def call(url: str, *arguments: str, stdin: str = "", parts: Parts | None = None, **env: str) -> Result:
+    return CliRunner().invoke(
+        cli, arguments, input=stdin.encode(), env={"OUTBOX_DATABASE_URL": url} | env, obj=parts
+    )
+
+
+def say(url: str, *requests: Any, parts: Parts | None = None) -> list[dict[str, Any]]:
+    lines = "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in requests)
+    done = call(url, "enqueue", "--jsonl", stdin=lines, parts=parts)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def open_store(url: str) -> Store:
+    return Store(open_engine(url))
+
+
+def move(url: str, decision: Decision) -> None:
+    """Claim the mail and end its attempt like this."""
+    store, clock = open_store(url), ManualClock()
+    clock.advance(10**9)
+    (parcel,) = store.claim(now=clock.now(), limit=1, lease_s=60, dedupes=True)
+    assert store.settle(parcel, decision, now=clock.now())
+    store.engine.dispose()
+
+
+def states(url: str) -> list[str]:
+    return [m["state"] for m in json.loads(call(url, "status", "--json").stdout)["mails"]]
+
+
+def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
+    assert call(url, "init").exit_code == 0
+    say(url, MAIL)
+    assert call(url, "init").exit_code == 0
+    assert states(url) == ["pending"]
+    assert call(url, "init", "--recreate").exit_code == 0
+    assert states(url) == []
+
+
+def test_a_person_enqueues_a_mail_with_a_file(url: str, tmp_path: Path) -> None:
+    call(url, "init")
+    (tmp_path / "invoice.pdf").write_bytes(b"%PDF")
+    arguments = ["enqueue", "--key", "order-1", "--from", "shop@example.org", "--to", "ann@example.com"]
+    arguments += [
+        "--subject",
+        "Hi",
+        "--text",
+        "x",
+        "--html",
+        "<p>x</p>",
+        "--attach",
+        str(tmp_path / "invoice.pdf"),
+    ]
+    first, second = call(url, *arguments), call(url, *arguments)
+    assert "order-1 enqueued: <" in first.stdout
+    assert "order-1 was there already: <" in second.stdout
+    (parcel,) = open_store(url).claim(
+        now=ManualClock().now().replace(year=2099), limit=9, lease_s=1, dedupes=True
+    )
+    assert b"application/pdf" in parcel.raw
+
+
+def test_the_process_answers_each_line_with_one(url: str) -> None:
+    call(url, "init")
+    answers = say(
+        url,
+        MAIL,
+        MAIL,
+        MAIL | {"key": "order-2", "rollback": True},
+        "",
+        {"op": "status"},
+    )
+    assert answers[:3] == [
+        {"ok": True, "key": "order-1", "created": True},
+        {"ok": True, "key": "order-1", "created": False},
+        {"ok": True, "key": "order-2", "created": True},
+    ]
+    (mail,) = answers[3]["mails"]
+    wanted = {"key": "order-1", "recipient": "ann@example.com", "state": "pending", "attempts": 0}
+    assert wanted | {"provider_id": None} == {k: mail[k] for k in (*wanted, "provider_id")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "word"),
+    [
+        ("rubbish", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "JSON object"),
+        ({"op": "dance"}, "does not exist"),
+        (MAIL | {"cc": ["x@example.com"]}, "'cc' does not exist"),
+        (MAIL | {"key": ""}, '"key"'),
+        (MAIL | {"key": 5}, '"key"'),
+        (MAIL | {"key": "x" * 256}, "event key"),
+        (MAIL | {"key": "nul\x00"}, "event key"),
+        (MAIL | {"to": []}, "no recipient"),
+        (MAIL | {"subject": "a\r\nBcc: eve@example.com"}, "line break"),
+        (MAIL | {"text": "\ud800"}, "half character"),
+        (MAIL | {"attachments": [{"filename": "a", "content": "%"}]}, "base64"),
+        (MAIL | {"priority": "high"}, '"priority"'),
+        (MAIL | {"priority": 2**40}, '"priority"'),
+        (MAIL | {"expires_in_s": "soon"}, '"expires_in_s"'),
+        (MAIL | {"expires_in_s": 1e300}, "ten years"),
+    ],
+)
+def test_a_bad_line_is_answered_with_a_sentence_and_the_next_one_works(
+    url: str, request_: Any, word: str
+) -> None:
+    call(url, "init")
+    bad, good = say(url, request_, MAIL)
+    assert bad["ok"] is False
+    assert word in bad["error"]
+    assert good["ok"] is True
+
+
+def test_bytes_that_are_no_text_are_a_bad_line(url: str) -> None:
+    call(url, "init")
+    done = CliRunner().invoke(
+        cli, ["enqueue", "--jsonl"], input=b"\xff\xfe\n", env={"OUTBOX_DATABASE_URL": url}
+    )
+    assert "not JSON" in done.stdout
+
+
+def test_an_expiry_and_a_priority_may_be_given(url: str) -> None:
+    call(url, "init")
+    clock = ManualClock()
+    say(url, MAIL | {"expires_in_s": 60, "priority": 5}, parts=Parts(clock=clock))
+    (docket,) = open_store(url).find(key="order-1")
+    assert docket.expires_at is not None
+    assert (docket.expires_at - clock.now()).total_seconds() == 60
+
+
+def test_the_key_function_can_be_replaced(url: str) -> None:
+    call(url, "init")
+    parts = Parts(key_for=lambda event, recipient: idempotency_key_for(event + "!", recipient))
+    say(url, MAIL, parts=parts)
+    (docket,) = open_store(url).find(key="order-1")
+    assert docket.idempotency_key == idempotency_key_for("order-1!", "ann@example.com")
+
+
+def test_status_for_people_shows_counts(url: str) -> None:
+    call(url, "init")
+    assert "The outbox is empty." in call(url, "status").stdout
+    say(url, MAIL)
+    assert "pending" in call(url, "status").stdout
+
+
+@pytest.mark.parametrize("command", [["status"], ["enqueue", "--jsonl"], ["requeue", "--id", "1"]])
+def test_a_missing_table_is_one_sentence(url: str, command: list[str]) -> None:
+    done = call(url, *command)
+    assert done.exit_code == 2
+    assert "run `reference-sender init` first" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad_url", "word"),
+    [
+        ("nonsense", "not a database URL"),
+        ("sqlite:////no/such/folder/x.db", "cannot be used: unable to open database file"),
+        ("postgresql://nobody@127.0.0.1:1/x", "cannot be used"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_one_sentence(bad_url: str, word: str) -> None:
+    done = call(bad_url, "init")
+    assert done.exit_code == 2
+    assert word in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "word"),
+    [
+        (["work"], {}, "PROVIDER_URL"),
+        (["work"], {"OUTBOX_TRANSPORT": "pigeon"}, "pigeon"),
+        (["work"], {"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "1"}, "shorter than lease_s"),
+        (["work"], {"OUTBOX_CONCURRENCY": "many"}, "many"),
+        (["enqueue"], {}, "--key"),
+        (["requeue"], {}, "say which"),
+        (["requeue", "--id", "1", "--i-checked", "--accepted", "m1"], {}, "one of them"),
+    ],
+)
+def test_a_wrong_use_is_refused(url: str, arguments: list[str], env: dict[str, str], word: str) -> None:
+    call(url, "init")
+    done = CliRunner().invoke(cli, arguments, env={"OUTBOX_DATABASE_URL": url} | env)
+    assert done.exit_code == 2
+    assert word in done.stderr
+
+
+def test_a_bad_mail_is_one_sentence(url: str) -> None:
+    call(url, "init")
+    done = call(url, "enqueue", "--key", "k", "--from", "nobody", "--to", "ann@example.com", "--text", "x")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+
+
+def test_a_dead_mail_is_requeued(url: str) -> None:
+    call(url, "init")
+    say(url, MAIL)
+    move(url, Decision(state=State.DEAD, reason="spent"))
+    assert states(url) == ["dead"]
+    assert call(url, "requeue", "--key", "order-1").exit_code == 0
+    assert states(url) == ["pending"]
+    assert call(url, "requeue", "--key", "order-1").exit_code == 1
+
+
+def unknown(url: str) -> None:
+    call(url, "init")
+    say(url, MAIL)
+    parked = Decision(
+        state=State.UNKNOWN,
+        reason="silence",
+        next_attempt_at=ManualClock().now(),
+        doubt=Doubt.NEW,
+        if_not_sent=State.PENDING,
+    )
+    move(url, parked)
+
+
+def test_an_unknown_mail_is_requeued_only_by_who_checked(url: str) -> None:
+    unknown(url)
+    refused = call(url, "requeue", "--state", "unknown")
+    assert refused.exit_code == 2
+    assert "--i-checked" in refused.stderr
+    assert states(url) == ["unknown"]
+    assert call(url, "requeue", "--state", "unknown", "--i-checked").exit_code == 0
+    assert states(url) == ["pending"]
+
+
+def test_an_unknown_mail_can_be_noted_as_accepted(url: str) -> None:
+    unknown(url)
+    assert call(url, "requeue", "--key", "order-1", "--accepted", "m1").exit_code == 0
+    assert states(url) == ["accepted"]
+
+
+def test_reconcile_looks_once(url: str) -> None:
+    unknown(url)
+    done = call(url, "reconcile", OUTBOX_TRANSPORT="smtp")
+    assert (done.exit_code, done.stdout) == (0, "1 looked at, 0 resolved, 0 newly parked\n")
+    assert states(url) == ["unknown"]
+
+
+def test_a_real_process_sends_finishes_on_sigterm_and_exits_with_zero(url: str) -> None:
+    """The provider holds its answer, the worker is told to stop, the answer comes: it is still written down."""
+    call(url, "init")
+    say(url, MAIL, MAIL | {"key": "order-2"})
+    received, release = asyncio.Event(), asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(x.split(b":")[1]) for x in head.splitlines() if x.lower().startswith(b"content-length")
+        )
+        await reader.readexactly(length)
+        received.set()
+        await release.wait()
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"id": "m1"}  ')
+        await writer.drain()
+
+    async def steps() -> tuple[int | None, bytes]:
+        async with serving(script) as port:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                "from reference_sender.cli import main; main()",
+                "work",
+                env=os.environ
+                | {"OUTBOX_DATABASE_URL": url, "PROVIDER_URL": f"http://127.0.0.1:{port}"}
+                | {"OUTBOX_CONCURRENCY": "1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert await asyncio.wait_for(process.stdout.readline(), 20) == b"ready\n"
+            await asyncio.wait_for(received.wait(), 20)
+            process.send_signal(signal.SIGTERM)
+            said = b""
+            while b"draining" not in said:
+                said += await asyncio.wait_for(process.stderr.readline(), 20)
+            release.set()
+            _, rest = await asyncio.wait_for(process.communicate(), 20)
+            return process.returncode, said + rest
+
+    code, said = asyncio.run(steps())
+    assert code == 0, said.decode()
+    assert states(url) == ["accepted", "pending"]
+    assert b"ann@" not in said
+    assert {"draining", "decided"} <= {json.loads(line)["event"] for line in said.splitlines()}

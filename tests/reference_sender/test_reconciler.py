@@ -1,0 +1,218 @@
+"""The reconciler: late answers, look-ups, policies – in that order – against a real outbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reference_sender.life import Docket, State
+from reference_sender.outbox.store import Store, enqueue, open_engine
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
+from reference_sender.policy.settings import Policy
+from reference_sender.reconciler import Reconciled, Reconciler
+from tests.reference_sender.samples import MAIL, ManualClock, settings
+
+
+class FakeLookup:
+    """Answers from a script and counts the questions."""
+
+    def __init__(self, *answers: LookedUp) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def find(self, docket: Docket) -> LookedUp:
+        self.asked += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+class World:
+    """One mail in doubt, and a reconciler."""
+
+    def __init__(self, store: Store, policy: Policy, lookup: FakeLookup | None = None, **more: Any) -> None:
+        self.store, self.clock, self.lookup = store, ManualClock(), lookup
+        self.settings = settings(policy, **more)
+        self.said: list[str] = []
+        self.reconciler = Reconciler(
+            store=store, settings=self.settings, clock=self.clock, lookup=lookup, log=self.log
+        )
+        with store.engine.begin() as connection:
+            enqueue(connection, MAIL, key="order-1", now=self.clock.now())
+
+    def log(self, event: str, /, **facts: object) -> None:
+        self.said.append(event)
+
+    def claim(self) -> Docket:
+        (parcel,) = self.store.claim(now=self.clock.now(), limit=1, lease_s=60, dedupes=False)
+        assert self.store.mark(parcel, now=self.clock.now())
+        return parcel
+
+    def park(self, if_not_sent: State = State.PENDING) -> None:
+        decision = Decision(
+            state=State.UNKNOWN,
+            reason="silence",
+            next_attempt_at=self.clock.now(),
+            doubt=Doubt.NEW,
+            if_not_sent=if_not_sent,
+        )
+        assert self.store.settle(self.claim(), decision, now=self.clock.now())
+
+    def once(self) -> Reconciled:
+        return asyncio.run(self.reconciler.run_once())
+
+    @property
+    def row(self) -> Docket:
+        return self.store.find(ids=[1])[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(open_engine(f"sqlite:///{tmp_path / 'outbox.db'}"))
+    store.create()
+    yield store
+    store.engine.dispose()
+
+
+def test_a_lost_worker_leaves_an_unknown_row_that_stays_parked(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE)
+    world.claim()
+    assert world.once() == Reconciled(parked=0, looked_at=0, resolved=0)
+    world.clock.advance(61)
+    assert world.once() == Reconciled(parked=1, looked_at=1, resolved=0)
+    world.clock.advance(10_000)
+    world.once()
+    assert (world.row.state, world.row.if_not_sent) == (State.UNKNOWN, State.PENDING)
+
+
+def test_a_look_up_that_finds_it_settles_it(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
+    world.park()
+    assert world.once().resolved == 1
+    assert (world.row.state, world.row.provider_id) == (State.ACCEPTED, "m1")
+
+
+def test_not_found_counts_only_after_lag_and_flight(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(NotFound()), lookup_lag_s=10.0, in_flight_s=20.0)
+    world.park()
+    world.once()
+    assert world.row.state is State.UNKNOWN
+    world.clock.advance(29)
+    world.once()
+    assert world.row.state is State.UNKNOWN
+    world.clock.advance(1)
+    world.once()
+    assert (world.row.state, world.row.doubted_at) == (State.PENDING, None)
+
+
+def test_what_turns_up_late_is_found(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(NotFound(), Found(provider_id="m1")))
+    world.park()
+    world.once()
+    world.clock.advance(1_000)
+    world.once()
+    assert world.row.state is State.ACCEPTED
+
+
+def test_a_refusal_after_doubt_is_failed_once_not_sent_is_proved(store: Store) -> None:
+    world = World(store, Policy.RESEND_SAME_KEY, FakeLookup(NotFound()))
+    world.park(State.FAILED)
+    world.clock.advance(1_000)
+    world.once()
+    assert world.row.state is State.FAILED
+
+
+def test_a_look_up_that_does_not_answer_changes_nothing(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Unavailable(reason="down")))
+    world.park()
+    for _ in range(3):
+        world.once()
+        world.clock.advance(10_000)
+    assert (world.row.state, world.row.last_error) == (State.UNKNOWN, "silence")
+
+
+def test_a_late_answer_is_as_good_as_a_look_up(store: Store) -> None:
+    lookup = FakeLookup(NotFound())
+    world = World(store, Policy.AT_MOST_ONCE, lookup)
+    zombie = world.claim()
+    world.clock.advance(61)
+    world.once()
+    assert not store.settle(
+        zombie,
+        Decision(state=State.ACCEPTED, reason="accepted", provider_id="m1"),
+        now=world.clock.now(),
+        evidence=Evidence(wire=Wire.SMTP, phase=Phase.SENT, code=250),
+    )
+    world.once()
+    assert (world.row.state, world.row.provider_id) == (State.ACCEPTED, "m1")
+    assert lookup.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        (Policy.AT_MOST_ONCE, State.UNKNOWN),
+        (Policy.AT_LEAST_ONCE, State.PENDING),
+        (Policy.RESEND_SAME_KEY, State.PENDING),
+    ],
+)
+def test_without_a_look_up_the_policy_decides(store: Store, policy: Policy, state: State) -> None:
+    world = World(store, policy)
+    world.park()
+    world.once()
+    assert state is world.row.state
+    assert world.row.doubted
+    assert (policy is Policy.AT_LEAST_ONCE) == store.standings()[0].may_repeat
+
+
+def test_a_pass_may_be_repeated(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
+    world.park()
+    assert [world.once().resolved for _ in range(2)] == [1, 0]
+
+
+def test_two_passes_at_once_resolve_a_row_once(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
+    world.park()
+
+    async def both() -> list[Reconciled]:
+        return list(await asyncio.gather(world.reconciler.run_once(), world.reconciler.run_once()))
+
+    assert sum(done.resolved for done in asyncio.run(both())) == 1
+
+
+def test_parked_rows_do_not_stand_in_the_way_of_others(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE)
+    world.park()
+    assert world.once().looked_at == 1
+    assert world.once().looked_at == 0
+
+
+def test_the_loop_survives_trouble_and_ends_when_told(store: Store) -> None:
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
+    world.park()
+    store.engine.dispose()
+    broken = world.lookup
+    assert broken is not None
+
+    async def fail(docket: Docket) -> LookedUp:
+        broken.find = FakeLookup(Found(provider_id="m1")).find  # type: ignore[method-assign]
+        raise RuntimeError("bug")
+
+    broken.find = fail  # type: ignore[method-assign]
+
+    async def steps() -> None:
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(world.reconciler.run(stop))
+        while world.row.state is not State.ACCEPTED:
+            world.clock.advance(1)
+            await asyncio.sleep(0.001)
+        stop.set()
+        await running
+
+    asyncio.run(asyncio.wait_for(steps(), 30))
+    assert world.said == ["reconcile_failed", "reconciled"]
