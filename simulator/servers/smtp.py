@@ -214,7 +214,7 @@ class Inbox:
         self._wake()
 
     async def more(self) -> bool:
-        """Wait for more input. False: there will be none."""
+        """Wait for more input than there is now. False: there will be none."""
         if self._lost or self._ended or self.gave_up:
             return False
         self._resume()
@@ -614,7 +614,7 @@ class SmtpSession(SMTP):
                 # RFC 5321, section 3.1: a server that greeted with 554 waits for QUIT and says 503 to the rest.
                 self._turned_away = True
             case Outcome.YES | Outcome.NOISE:
-                pass
+                continue
         while not self._over:
             match await self._inbox.line(COMMAND_LIMIT_BYTES):
                 case bytes(line):
@@ -872,6 +872,8 @@ class SmtpSession(SMTP):
                 noise = outcome is Outcome.NOISE
                 if outcome is Outcome.NO:
                     return
+                # More may have come in while that took its time: nothing would announce it again.
+                continue
             if not await self._inbox.more():
                 # An idle sender is told so by the main loop.
                 self._over = not self._inbox.gave_up

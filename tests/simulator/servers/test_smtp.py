@@ -562,6 +562,26 @@ def test_a_held_answer_survives_its_sender() -> None:
     run(story())
 
 
+def test_what_comes_in_during_a_wait_within_the_mail_is_not_forgotten() -> None:
+    async def story() -> None:
+        async with house(rule(HoldTheAnswer(), "body")) as home:
+            client, other = await home.client(), await home.client()
+            await other.hello()
+            await client.hello()
+            for command in (b"MAIL FROM:<>", b"RCPT TO:<b@y.example>", b"DATA"):
+                await client.ask(command)
+            await client.say(b"Subject: x\r\n\r\n")
+            await home.moves.until(lambda: any(a.state is AttemptState.HELD for a in home.attempts()))
+            await client.say(b"the rest\r\n.\r\n")
+            # The server reads in order: when the other is answered, the rest has been read.
+            await other.ask(b"NOOP")
+            home.holds.release("default")
+            assert (await client.reply()).startswith(b"250 ")
+            assert _raws(home) == [b"Subject: x\r\n\r\nthe rest\r\n"]
+
+    run(story())
+
+
 # --- attempts and accounts --------------------------------------------------------------------------
 
 
