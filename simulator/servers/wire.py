@@ -111,6 +111,10 @@ class Line:
         """Tell whether nothing can be said on this line any more."""
         return self._gone or self._hung_up or self.transport.is_closing()
 
+    def is_lost(self) -> bool:
+        """Tell whether the connection is over. One that closes behind its last words is not: those go out."""
+        return self._gone
+
     async def gone(self) -> None:
         """Return when the other side gave up: the connection is over, or it sent FIN."""
         await self._over.wait()
@@ -207,7 +211,7 @@ class Wire:
                 if line.is_gone():
                     return Sent.NOTHING
                 await voice.speak(rest)
-                if line.is_gone():
+                if line.is_lost():
                     return Sent.NOTHING
                 return Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
             case Garble(code=code):

@@ -187,6 +187,14 @@ def test_requests_on_one_connection_are_attempts_of_one_connection(simulator: Ru
     assert len({each["connection"] for each in attempts}) == 1
 
 
+def test_an_answer_behind_which_the_line_closes_was_told_whole(simulator: Running) -> None:
+    """A sender that asks for `Connection: close` hears all of it; the attempt says so."""
+    seen = ask(simulator, request(mail(), headers={"Connection": "close"}))
+
+    assert seen.status == 200
+    assert the_attempt(simulator)["sent"] == "complete"
+
+
 def test_a_connect_rule_never_locks_out_the_control_api(simulator: Running) -> None:
     """Who could heal the provider is let in although every sender is broken off at the door."""
     plan(simulator, {"fault": "reset", "stage": "connect"})
