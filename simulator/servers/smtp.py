@@ -614,7 +614,7 @@ class SmtpSession(SMTP):
                 # RFC 5321, section 3.1: a server that greeted with 554 waits for QUIT and says 503 to the rest.
                 self._turned_away = True
             case Outcome.YES | Outcome.NOISE:
-                continue
+                pass
         while not self._over:
             match await self._inbox.line(COMMAND_LIMIT_BYTES):
                 case bytes(line):
