@@ -34,7 +34,8 @@ _DOMAIN = re.compile(
 )
 _MAILBOX = re.compile(r"\s*(?P<name>.*?)\s*<\s*(?P<address>[^<>]*?)\s*>\s*\Z")
 _CONTENT_TYPE = re.compile(r"(?P<main>[A-Za-z0-9!#$&^_.+-]+)/(?P<sub>[A-Za-z0-9!#$&^_.+-]+)\Z")
-_CONTENT_ID = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.@-]+\Z")
+# With or without the angle brackets that the header has and the cid: URL has not.
+_CONTENT_ID = re.compile(r"<[A-Za-z0-9!#$%&'*+/=?^_`{|}~.@-]+>\Z|[A-Za-z0-9!#$%&'*+/=?^_`{|}~.@-]+\Z")
 
 # Headers that this module writes, or that would tell everybody what only the envelope may know.
 _OWN_HEADERS = frozenset(
@@ -86,7 +87,7 @@ class Attachment:
         if self.content_id is not None and not _CONTENT_ID.match(self.content_id):
             raise InvalidMail(
                 f"the content id {self.content_id!r} of attachment {self.filename!r} is not usable; "
-                "use letters, digits, dots and dashes, without angle brackets"
+                "use letters, digits, dots and dashes, as in 'logo@example.org'"
             )
 
 
@@ -202,7 +203,7 @@ def _add_bodies(message: EmailMessage, mail: Mail) -> None:
             image.content,
             maintype=main,
             subtype=sub,
-            cid=f"<{image.content_id}>",
+            cid=f"<{(image.content_id or '').strip('<>')}>",
             filename=image.filename,
             disposition="inline",
         )

@@ -91,7 +91,8 @@ def test_a_mail_that_cannot_be_sent_is_refused_with_one_sentence(changes: dict[s
         ({"content_type": "pdf"}, "content type"),
         ({"content_type": "message/rfc822"}, "content type"),
         ({"content_type": "text/plain\r\nX: y"}, "content type"),
-        ({"content_id": "<logo>"}, "content id"),
+        ({"content_id": "<logo"}, "content id"),
+        ({"content_id": "lo go"}, "content id"),
     ],
 )
 def test_an_attachment_that_cannot_be_sent_is_refused(changes: dict[str, Any], word: str) -> None:
@@ -151,6 +152,12 @@ def test_text_html_image_and_file_are_nested_as_mail_programs_expect() -> None:
     assert parts[5].get_payload(decode=True) == IMAGE.content
     assert parts[6].get_filename() == INVOICE.filename
     assert parts[6].get_payload(decode=True) == INVOICE.content
+
+
+def test_a_content_id_may_come_with_its_brackets() -> None:
+    bracketed = replace(IMAGE, content_id="<logo>")
+    plain, other = (replace(MAIL, html="x", attachments=(image,)) for image in (IMAGE, bracketed))
+    assert render(plain, ID, NOW) == render(other, ID, NOW)
 
 
 def test_html_alone_may_have_images_and_files() -> None:
