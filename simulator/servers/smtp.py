@@ -562,8 +562,11 @@ class SmtpSession(SMTP):
         """The sender gave the transaction up, if there was one."""
         if self.envelope.mail_from is None or self._attempt.state is AttemptState.CLOSED:
             return
-        if self._attempt.sent is Sent.UNKNOWN:
-            self._provider.told(self._attempt, Sent.NOTHING, self._clock.now(), answer=f"no answer: {why}")
+        attempt = self._attempt
+        if attempt.sent is Sent.UNKNOWN:
+            # What was about to be said (a hang that the stop of the server ended, say) is worth more than why not.
+            answer = f"no answer: {why}" if attempt.answer == "normal" else None
+            self._provider.told(attempt, Sent.NOTHING, self._clock.now(), answer=answer)
         self._end()
 
     async def _refuse(self, whole: bytes, *, ends: bool = False) -> None:
@@ -922,7 +925,7 @@ class SmtpSession(SMTP):
         attempt = self._attempt
         verdict = self._provider.submit(attempt, submission, self._clock.now())
         self._stage_now, self._usual = attempt.stage, usual
-        if await self._is_kept():
+        if not verdict.accepted or await self._is_kept():
             sent = await self._deliver(verdict.answer)
         else:
             self._said, sent, self._over = None, Sent.NOTHING, True

@@ -762,6 +762,10 @@ def test_nothing_refused_is_committed() -> None:
             await client.hello()
             assert (await client.send(RAW)).startswith(b"451 ")
             assert (await client.send(RAW)).startswith(b"552 5.3.4 ")
+        async with house(limits=Limits(rate_per_s=0.5, burst=0), commit=commit) as home:
+            client = await home.client()
+            await client.hello()
+            assert (await client.send(RAW)).startswith(b"451 4.7.0 ")
 
     run(story())
 
@@ -1359,7 +1363,11 @@ def test_neither_a_hang_nor_a_held_answer_keeps_the_server_from_stopping() -> No
                 await home.server.stop(DEADLINE_S * 10)
                 assert home.server.connections == 0
                 assert home.booked() == []
-                assert home.attempts()[0].state is AttemptState.CLOSED
+                (attempt,) = home.attempts()
+                assert attempt.state is AttemptState.CLOSED
+                assert attempt.answer == (
+                    "hang" if fault.name == "hang" else "no answer: the connection ended"
+                )
 
     run(story())
 
