@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 @click.option("--report", metavar="DIR", help="Where certificate.json, report.html and junit.xml go.")
 @click.option("--list", "list_", is_flag=True, help="List the promises and stop.")
 @click.pass_context
-def certify(context: click.Context, /, **given: Any) -> int:
+def certify(context: click.Context, /, **given: Any) -> NoReturn:
     """Certify a sender: stage the storms, kill it, compare its promises with the ledger.
 
     Exit code 0 only if every MUST that applies was kept.
@@ -193,7 +193,7 @@ def certify(context: click.Context, /, **given: Any) -> int:
                 arguments += [option, str(each)]
     # The suite judges the simulator's ledger, so the simulator must not know it: another program runs it.
     done = subprocess.run([sys.executable, "-m", "scenarios", "certify", *arguments], check=False)
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+    context.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
 
 
 # --- commands that speak to a running simulator -----------------------------------------------------
@@ -346,7 +346,10 @@ _FINDINGS = {
 @_remote
 @click.option("--final", is_flag=True, help="Nothing more will come: what is still open is lost.")
 @click.option("--json", "as_json", is_flag=True, help="The whole verdict as JSON.")
-def verdict(url: str, account: str, token: str | None, final: bool, as_json: bool) -> int:
+@click.pass_context
+def verdict(
+    context: click.Context, /, url: str, account: str, token: str | None, final: bool, as_json: bool
+) -> NoReturn:
     """Compare what was promised with what was accepted.
 
     Exit code 0: every promise was kept. 1: not, or it cannot be said yet.
@@ -363,6 +366,5 @@ def verdict(url: str, account: str, token: str | None, final: bool, as_json: boo
             copies = f"{each['copies']} of {each['expected']} copies"
             ids = f": {', '.join(each['ids'])}" if each["ids"] else ""
             click.echo(f"  {name}: {each['recipient']}{ref} {_FINDINGS[name]}, {copies}{ids}")
-    if found["valid"] is None:
-        return FAILED if findings else OK
-    return OK if found["valid"] else FAILED
+    kept = not findings if found["valid"] is None else found["valid"]
+    context.exit(OK if kept else FAILED)

@@ -161,9 +161,11 @@ class ControlClient:
     ) -> Json:
         response = self._ask(method, path, body=body, wait_s=wait_s, **query)
         try:
-            answer: Json = response.json()
+            answer: Any = response.json()
         except ValueError as problem:
             raise ControlError(f"what answers at {self.url} is no simulator") from problem
+        if not isinstance(answer, dict):
+            raise ControlError(f"what answers at {self.url} is no simulator")
         return answer
 
     def _ask(

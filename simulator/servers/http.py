@@ -97,9 +97,11 @@ class Visitor(HttpToolsProtocol):
     of this file are the tests of that.
     """
 
-    def __init__(self, *, door: Door, **uvicorns: Any) -> None:
+    def __init__(self, *, door: Door, here: set[Visitor], **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._door = door
+        self._here = here
+        here.add(self)
         self._closed = False
         self._deaf = False
         self._kept: list[bytes] = []
@@ -128,6 +130,7 @@ class Visitor(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._here.discard(self)
         cycle = self.line.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -176,6 +179,8 @@ class HttpServer:
         self._clock = clock
         self._state = ServerState()
         self._server: asyncio.Server | None = None
+        self._here: set[Visitor] = set()
+        """Every connection, from the moment it is accepted; uvicorn counts it when it is made."""
         self._stopping = False
         self._second = -1
         self._config = Config(
@@ -204,14 +209,13 @@ class HttpServer:
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        for connection in list(self._state.connections):
-            connection.shutdown()
+        await asyncio.sleep(0)  # What the kernel accepted just before comes in now.
+        for visitor in list(self._state.connections):
+            visitor.shutdown()
         if self._state.tasks:
             await asyncio.wait(list(self._state.tasks), timeout=grace_s)
-        for connection in list(self._state.connections):
-            connection.transport.abort()
-        # `abort` reports the loss in the next turn of the loop; what is cancelled must know of it by then.
-        await asyncio.sleep(0)
+        await self._cut()
+        # Only now: a request that is cancelled must know that its connection is over.
         left = list(self._state.tasks)
         for task in left:
             task.cancel()
@@ -219,8 +223,20 @@ class HttpServer:
         if self._server is not None:
             await self._server.wait_closed()
 
+    async def _cut(self) -> None:
+        """Abort all connections; each reports its end in one of the next turns of the loop."""
+        for _ in range(100):
+            for visitor in list(self._here):
+                if visitor.transport is not None:
+                    visitor.transport.abort()
+            if not self._here:
+                return
+            await asyncio.sleep(0)
+
     def _visitor(self) -> Visitor:
-        return Visitor(door=self._door, config=self._config, server_state=self._state, app_state={})
+        return Visitor(
+            door=self._door, here=self._here, config=self._config, server_state=self._state, app_state={}
+        )
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         line: HttpLine = scope["state"]["line"]

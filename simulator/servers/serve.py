@@ -23,16 +23,12 @@ from simulator.clock import Clock, SystemClock
 from simulator.provider.provider import Provider, Setup
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback
 from simulator.servers.http import HttpServer, NativeApi
+from simulator.servers.smtp import SmtpServer
 from simulator.servers.wire import Holds, Wire
 from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
 from simulator.store.memory import MemoryStore
 from simulator.store.sqlite import SqliteStore
-
-try:
-    from simulator.servers.smtp import SmtpServer
-except ImportError:  # Not there yet.
-    SmtpServer = None  # type: ignore[assignment,misc]
 
 #: How long a stop waits for requests that are being answered, in seconds. Held ones never end by themselves.
 GRACE_S = 1.0
@@ -152,13 +148,11 @@ class Service:
             bound_host=options.http.host,
         )
         self._http = HttpServer(_by_path(self.control.app, native.app), native, self.clock)
+        self._smtp = SmtpServer(
+            self.provider, wire, self.committer.commit, self._moved, self.clock, hostname=HOSTNAME
+        )
         self.http_port = await self._listen(self._http, options.http, "--http")
-        self.smtp_port = 0
-        if SmtpServer is not None:
-            smtp = SmtpServer(
-                self.provider, wire, self.committer.commit, self._moved, self.clock, hostname=HOSTNAME
-            )
-            self.smtp_port = await self._listen(smtp, options.smtp, "--smtp")
+        self.smtp_port = await self._listen(self._smtp, options.smtp, "--smtp")
         self._stack.callback(self.moves.end)
 
     def _moved(self) -> None:

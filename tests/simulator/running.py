@@ -40,6 +40,9 @@ class Running:
         return self
 
     def stop(self) -> None:
+        """Stop the service; once more is no mistake."""
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._enough.set)
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the service did not stop"

@@ -1,0 +1,488 @@
+"""The whole service: up together, down together, and every yes survives `kill -9`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import smtplib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from simulator import __version__
+from simulator.client import ControlClient, ControlError
+from simulator.clock import SystemClock
+from simulator.config import read_plan
+from simulator.servers.control import PREFIX
+from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Service, read_address
+from simulator.store.sqlite import SqliteStore
+from tests.simulator.running import ANY_PORT, PATIENCE_S, Sender, ask, mail, request, running
+
+# --- addresses --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "again"),
+    [
+        ("127.0.0.1:8025", "127.0.0.1", 8025, "127.0.0.1:8025"),
+        ("localhost:0", "localhost", 0, "localhost:0"),
+        ("[::1]:25", "::1", 25, "[::1]:25"),
+        (":25", "127.0.0.1", 25, "127.0.0.1:25"),
+        ("25", "127.0.0.1", 25, "127.0.0.1:25"),
+    ],
+)
+def test_an_address_is_read(text: str, host: str, port: int, again: str) -> None:
+    """A port alone means this machine."""
+    address = read_address(text, "--http")
+
+    assert address == Address(host=host, port=port)
+    assert str(address) == again
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", "host:http", "host:65536", "::1:25", "host:-1", "host:٣"]
+)
+def test_a_bad_address_is_one_sentence(text: str) -> None:
+    """It names the option and what would be right."""
+    with pytest.raises(ServeError, match=r"^--smtp is '.*'; (it must be HOST:PORT|an IPv6 address needs)"):
+        read_address(text, "--smtp")
+
+
+# --- starting ---------------------------------------------------------------------------------------
+
+
+def start(options: Options) -> None:
+    """Start a service that should not start."""
+
+    async def run() -> None:
+        service = Service(options, SystemClock())
+        await service.start()
+        await service.stop()
+        pytest.fail("the service started")
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+@pytest.mark.parametrize("wire", ["http", "smtp"])
+def test_a_port_in_use_leaves_nothing_half_started(tmp_path: Path, taken: int, wire: str) -> None:
+    """One sentence; no ready file, no new ledger, and the other listener is closed again."""
+    ready, ledger = tmp_path / "ready.json", tmp_path / "ledger.db"
+    addresses = {"http": ANY_PORT, "smtp": ANY_PORT} | {wire: Address(host="127.0.0.1", port=taken)}
+
+    with pytest.raises(ServeError, match=rf"^--{wire} 127\.0\.0\.1:{taken} cannot be listened on: address already in use;"):  # fmt: skip
+        start(Options(**addresses, ledger=str(ledger), ready_file=ready))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_is_not_ours_is_one_sentence() -> None:
+    """Addresses of other machines and names that do not resolve."""
+    for host in ("192.0.2.1", "no-such-host.invalid"):
+        with pytest.raises(ServeError, match=r"^--smtp .* cannot be listened on"):
+            start(Options(http=ANY_PORT, smtp=Address(host=host, port=0)))
+
+
+def test_an_unwritable_ready_file_is_one_sentence(tmp_path: Path) -> None:
+    """And the listeners that were up already are gone."""
+    with pytest.raises(ServeError, match=r"^--ready-file .* cannot be written: "):
+        start(
+            Options(
+                http=ANY_PORT,
+                smtp=ANY_PORT,
+                ledger=str(tmp_path / "l.db"),
+                ready_file=tmp_path / "nowhere" / "ready.json",
+            )
+        )
+    with pytest.raises(ServeError, match=r"^--ready-file .* cannot be written: "):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, ready_file=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_beyond_this_machine_only_with_a_token(host: str) -> None:
+    """Whoever reaches the control API commands the simulator."""
+    with pytest.raises(ServeError, match="give --admin-token"):
+        start(Options(http=Address(host=host, port=0), smtp=ANY_PORT))
+
+
+@pytest.mark.parametrize("token", ["", "two words", "grün"])
+def test_a_token_that_no_header_can_carry_is_refused(token: str) -> None:
+    """Before anything is up."""
+    with pytest.raises(ServeError, match="admin token"):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, admin_token=token))
+
+
+def test_a_ledger_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+    """A directory, another kind of URL, a file that somebody else has."""
+    with pytest.raises(ServeError, match="is a directory"):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, ledger=str(tmp_path)))
+    with pytest.raises(ServeError, match="it must be memory or the path of a SQLite file"):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, ledger="mysql://x/y"))
+    owner = SqliteStore(tmp_path / "ledger.db")
+    with pytest.raises(ServeError, match="is in use by another simulator"):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, ledger=str(tmp_path / "ledger.db")))
+    owner.close()
+
+
+def test_the_ready_file_says_where_everything_is(tmp_path: Path) -> None:
+    """It is there when every listener is up, and gone when they are."""
+    ready = tmp_path / "ready.json"
+    with running(ready_file=ready) as service:
+        facts = json.loads(ready.read_text())
+        port = service.service.http_port
+        assert facts == {
+            "http": f"http://127.0.0.1:{port}",
+            "smtp": f"127.0.0.1:{service.service.smtp_port}",
+            "smtps": None,
+            "control": f"http://127.0.0.1:{port}{PREFIX}",
+            "pid": os.getpid(),
+            "version": __version__,
+        }
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_successors_ready_file_is_left_alone(tmp_path: Path) -> None:
+    """Only what we wrote is ours to take away."""
+    ready = tmp_path / "ready.json"
+    with running(ready_file=ready):
+        ready.write_text('{"pid": 1}')
+    assert ready.read_text() == '{"pid": 1}'
+
+
+# --- stopping ---------------------------------------------------------------------------------------
+
+
+def test_held_and_hanging_answers_do_not_block_a_stop() -> None:
+    """A stop is bounded, whatever waits: a held answer, a hang, a slow one, a long poll, an idle connection."""
+    rules = [
+        {"fault": "hold", "recipient": "hold@*", "stage": "accept"},
+        {"fault": "hang", "recipient": "hang@*", "stage": "accept"},
+        {"fault": "slow", "recipient": "slow@*", "stage": "accept", "delay_s": 3600},
+        {"fault": "hold", "recipient": "after@*", "stage": "reply"},
+    ]
+    senders = []
+    with running({"rules": rules}) as service, service.control() as control:
+        for name in ("hold", "hang", "slow", "after"):
+            senders.append(Sender(service.http).say(request(mail(to=[f"{name}@example.com"]))))
+            control.wait_for_attempts(to=f"{name}@example.com", count=1)
+        poll = f"{PREFIX}/messages/wait?timeout_s=200&count=99"
+        senders.append(Sender(service.http).say(request(method="GET", path=poll)))
+        idle = Sender(service.http).say(request(mail(to=["idle@example.com"])))
+        assert idle.see().status == 200
+        silent = Sender(service.http)
+        begin = time.monotonic()
+        service.stop()
+        assert time.monotonic() - begin < 3 * GRACE_S + 2
+
+    seen = [sender.see() for sender in senders]
+    assert [each.data for each in seen[:4]] == [b""] * 4
+    assert seen[4].json["complete"] is False
+    for sender in (*senders, idle, silent):
+        sender.socket.close()
+
+
+def test_an_answer_that_is_nearly_there_is_waited_for() -> None:
+    """Graceful means that who is being served is served."""
+    plan = {"rules": [{"fault": "slow", "delay_s": 0.3, "stage": "reply"}]}
+    with running(plan) as service, Sender(service.http) as sender, service.control() as control:
+        sender.say(request(mail()))
+        control.wait_for_attempts(stage="reply")
+        service.stop()
+        seen = sender.see()
+        assert (seen.status, seen.headers["connection"]) == (200, "close")
+
+
+# --- starting again ---------------------------------------------------------------------------------
+
+
+def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> None:
+    """What was answered yes yesterday is replayed today, not booked again; accounts and attempts are known."""
+    ledger = str(tmp_path / "ledger.db")
+    by_key = request(mail(), key="order-1")
+    with running(ledger=ledger) as service, service.control() as control, service.control("shop") as shop:
+        first = ask(service, by_key)
+        control.owe([{"ref": "r", "recipient": "ada@example.com"}])
+        shop.reset()
+        before = (
+            control.messages(),
+            control.attempts(),
+            control.obligations(),
+            control.raw(first.json["id"]),
+        )
+
+    with running(ledger=ledger, seed=8) as service, service.control() as control:
+        assert "shop" in control.health()["accounts"]
+        again = ask(service, by_key)
+        assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
+        assert ask(service, request(mail(subject="Else"), key="order-1")).status == 422
+        after = (
+            control.messages(),
+            control.attempts()[:1],
+            control.obligations(),
+            control.raw(first.json["id"]),
+        )
+        assert after == before
+        assert control.verdict()["valid"] is True
+        ask(service, request(mail(), key="order-2"))
+        assert len({each["id"] for each in control.messages()}) == 2
+
+
+def test_a_plan_file_is_what_every_account_begins_with() -> None:
+    """And what a reset goes back to."""
+    with running({"rules": [{"name": "given", "fault": "reset"}]}) as service:
+        for account in ("default", "shop"):
+            with service.control(account) as control:
+                control.heal()
+                control.reset()
+                assert [rule["name"] for rule in control.plan()["rules"]] == ["given"]
+
+
+def test_the_same_seed_and_inputs_give_the_same_ledger() -> None:
+    """Names and decisions, byte for byte; only the times differ."""
+    plan = {"seed": 3, "rules": [{"fault": "reply", "code": 503, "probability": 0.5}]}
+
+    def run() -> list[Any]:
+        with running(plan) as service, service.control() as control:
+            for number in range(20):
+                ask(service, request(mail(to=[f"{number}@example.com"]), key=f"k{number}"))
+            control.wait_for_attempts(state="closed", count=20)
+            times = {"accepted_at", "opened_at", "closed_at", "peer", "sha256", "size_bytes"}
+            return [
+                {name: value for name, value in each.items() if name not in times}
+                for each in (*control.messages(), *control.attempts())
+            ]
+
+    first = run()
+    assert 25 < len(first) < 40
+    assert first == run()
+
+
+# --- as a process -----------------------------------------------------------------------------------
+
+
+class Process:
+    """`simulator serve` as people run it."""
+
+    def __init__(self, tmp_path: Path, *options: str) -> None:
+        self.ready_file = tmp_path / "ready.json"
+        self.ready_file.unlink(missing_ok=True)
+        self._command = [
+            *(sys.executable, "-c", "from simulator.cli import main; main()", "serve"),
+            *("--http", "127.0.0.1:0", "--smtp", "127.0.0.1:0", "--seed", "7"),
+            *("--ledger", str(tmp_path / "ledger.db"), "--ready-file", str(self.ready_file), *options),
+        ]
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.ready_file.exists():
+            assert self.process.poll() is None, self.process.communicate()[1]
+            assert time.monotonic() < deadline, "the simulator did not get ready"
+            time.sleep(0.005)
+        self.ready = json.loads(self.ready_file.read_text())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGKILL)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; return exit code and what was said on stderr."""
+        self.process.send_signal(number)
+        said = self.process.communicate(timeout=PATIENCE_S)[1] if not self._is_over() else ""
+        return self.process.returncode, said
+
+    def _is_over(self) -> bool:
+        return self.process.stderr is None or self.process.stderr.closed
+
+    @property
+    def http(self) -> tuple[str, int]:
+        return "127.0.0.1", int(self.ready["http"].rpartition(":")[2])
+
+    @property
+    def smtp(self) -> tuple[str, int]:
+        return "127.0.0.1", int(self.ready["smtp"].rpartition(":")[2])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit code 0, no traceback, the ready file and SQLite's side files are gone, the mail is there."""
+    with Process(tmp_path) as simulator:
+        with Sender(simulator.http) as sender:
+            assert sender.say(request(mail())).see().status == 200
+        code, said = simulator.end(number)
+
+    assert (code, "Traceback" in said) == (0, False), said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
+    store = SqliteStore(tmp_path / "ledger.db")
+    assert len(list(store.load())) == 2
+    store.close()
+
+
+def test_a_second_serve_on_the_same_ledger_is_refused(tmp_path: Path) -> None:
+    """One sentence, exit code 2; the first goes on."""
+    (tmp_path / "second").mkdir()
+    with Process(tmp_path) as first:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", "from simulator.cli import main; main()", "serve", "--http", ":0"),
+                *("--smtp", ":0", "--ledger", str(tmp_path / "ledger.db")),
+                *("--ready-file", str(tmp_path / "second" / "ready.json")),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith("simulator: the ledger ")
+        assert done.stderr.count("\n") == 1
+        assert "in use by another simulator" in done.stderr
+        assert list((tmp_path / "second").iterdir()) == []
+        with ControlClient(first.ready["control"]) as control:
+            assert control.health()["status"] == "ok"
+
+
+# --- kill -9 under load -----------------------------------------------------------------------------
+
+
+class Load:
+    """Senders that hand in mail until the line breaks, and remember every yes they heard."""
+
+    def __init__(self, simulator: Process, round_: int) -> None:
+        self._simulator = simulator
+        self._round = round_
+        self.answered: dict[str, str] = {}
+        """Recipient -> what was told (HTTP: the id; SMTP: nothing)."""
+        self.retry: dict[str, bytes] = {}
+        """Recipient -> the HTTP request that got no answer."""
+        self.enough = threading.Event()
+        """Set when there is something to lose."""
+
+    def heard(self, to: str, told: str) -> None:
+        self.answered[to] = told
+        if len(self.answered) >= 5:
+            self.enough.set()
+
+    def over_http(self, worker: int) -> None:
+        with contextlib.suppress(OSError), Sender(self._simulator.http) as sender:
+            for number in range(100_000):
+                to = f"h{self._round}-{worker}-{number}@example.com"
+                data = request(mail(to=[to]), key=to)
+                self.retry[to] = data
+                seen = sender.say(data).see()
+                if seen.end != "open":
+                    return
+                assert seen.status == 200
+                del self.retry[to]
+                self.heard(to, seen.json["id"])
+
+    def over_smtp(self, worker: int) -> None:
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            client = smtplib.SMTP(*self._simulator.smtp, timeout=PATIENCE_S)
+            try:
+                for number in range(100_000):
+                    to = f"s{self._round}-{worker}-{number}@example.com"
+                    client.sendmail("shop@example.org", [to], f"Message-ID: <{to}>\r\n\r\nThank you!\r\n")
+                    self.heard(to, "")
+            finally:
+                client.close()
+
+
+def test_kill_nine_loses_nothing_that_was_answered_and_books_nothing_twice(tmp_path: Path) -> None:
+    """Under load over both wires, killed at seeded moments, several times over the same ledger."""
+    dice = random.Random(20_260_102)
+    answered: dict[str, str] = {}
+    unanswered: dict[str, bytes] = {}
+    for round_ in range(5):
+        with Process(tmp_path) as simulator:
+            # Who got no answer from the last process asks this one with the same key.
+            for to, data in unanswered.items():
+                with Sender(simulator.http) as sender:
+                    seen = sender.say(data).see()
+                    assert seen.status == 200
+                    answered[to] = seen.json["id"]
+            load = Load(simulator, round_)
+            workers = [
+                threading.Thread(target=work, args=(worker,))
+                for work in (load.over_http, load.over_smtp)
+                for worker in range(3)
+            ]
+            for worker in workers:
+                worker.start()
+            assert load.enough.wait(PATIENCE_S)
+            # The moment of death is the test's input, not a signal that is waited for.
+            time.sleep(dice.uniform(0.0, 0.3))
+            simulator.end(signal.SIGKILL)
+            for worker in workers:
+                worker.join(PATIENCE_S)
+        answered |= load.answered
+        unanswered = load.retry
+
+    with Process(tmp_path) as simulator, ControlClient(simulator.ready["control"]) as control:
+        messages = control.messages()
+        copies = Counter(recipient for each in messages for recipient in each["recipients"])
+        ids = {each["recipients"][0]: each["id"] for each in messages}
+        missing = [to for to in answered if to not in copies]
+        other = [to for to, told in answered.items() if told and ids.get(to) != told]
+        for each in dice.sample(messages, 20):
+            assert len(control.raw(each["id"])) == each["size_bytes"]
+    assert len(answered) > 50
+    assert any(to.startswith("s") for to in answered)
+    assert missing == []
+    assert other == []
+    assert [to for to, count in copies.items() if count > 1] == []
+
+
+def test_an_answer_held_at_the_moment_of_death_was_booked(tmp_path: Path) -> None:
+    """Booked before it is held: the next process knows the mail, and that nobody was told."""
+    with Process(tmp_path) as simulator, ControlClient(simulator.ready["control"]) as control:
+        control.add_rules({"fault": "accept_then_hold"})
+        with Sender(simulator.http) as sender:
+            sender.say(request(mail(), key="order-1"))
+            control.wait_for_attempts(state="held")
+            simulator.end(signal.SIGKILL)
+            assert sender.see().end in ("eof", "reset")
+
+    with Process(tmp_path) as simulator, ControlClient(simulator.ready["control"]) as control:
+        (attempt,) = control.attempts()
+        assert (attempt["accepted"], attempt["sent"], attempt["state"]) == (["ada@example.com"], "unknown", "closed")  # fmt: skip
+        with Sender(simulator.http) as sender:
+            assert sender.say(request(mail(), key="order-1")).see().headers["idempotency-replayed"] == "true"
+        assert len(control.messages()) == 1
+
+
+def test_a_client_of_a_dead_simulator_says_so(tmp_path: Path) -> None:
+    """One sentence that says how to start one."""
+    with Process(tmp_path) as simulator:
+        simulator.end(signal.SIGKILL)
+    with (
+        ControlClient(simulator.ready["control"]) as control,
+        pytest.raises(ControlError, match="start one with: simulator serve"),
+    ):
+        control.health()
+
+
+def test_a_setup_reaches_the_accounts() -> None:
+    """Options are values; the service does not reread them."""
+    setup = read_plan({"limits": {"max_recipients": 1}}, "test")
+    with running(setup=setup) as service:
+        assert ask(service, request(mail(to=["a@x.example", "b@x.example"]))).status == 422
