@@ -159,7 +159,12 @@ class Worker:
     async def _point_of_no_return(self, parcel: Parcel) -> bool:
         """Whether the next byte may leave. From here on a crash leaves doubt, and the row says so."""
         if not self._settings.policy.dedupes:
-            marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())
+            try:
+                marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())
+            except Exception as error:
+                # Without the marker nothing may leave; the attempt ends here, and surely nothing was sent.
+                self._log("mark_failed", id=parcel.id, token=parcel.token, error=type(error).__name__)
+                return False
             if not marked:
                 self._log("fenced_out", id=parcel.id, token=parcel.token)
                 return False

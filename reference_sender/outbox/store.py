@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy import (
@@ -19,7 +20,6 @@ from sqlalchemy import (
     and_,
     case,
     create_engine,
-    delete,
     event,
     func,
     insert,
@@ -30,7 +30,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from reference_sender.clock import SystemClock
 from reference_sender.life import Actor, Docket, Parcel, State, may_move
@@ -41,17 +40,26 @@ from reference_sender.policy.evidence import Evidence
 
 _row = outgoing_email.c
 
-# What may be written instead of "insert unless the key is there". Adding a database means adding its line.
-_INSERT_UNLESS_THERE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
-    "sqlite": lambda rows: (
-        sqlite.insert(outgoing_email).values(rows).on_conflict_do_nothing(index_elements=["idempotency_key"])
-    ),
-    "postgresql": lambda rows: (
-        postgresql.insert(outgoing_email)
-        .values(rows)
-        .on_conflict_do_nothing(index_elements=["idempotency_key"])
-    ),
-}
+SUPPORTED = ("sqlite", "postgresql")
+
+
+def _insert_unless_there(backend: str, rows: list[dict[str, Any]]) -> Any:
+    """INSERT that leaves rows alone whose key is there. Supporting a database begins with its case here."""
+    # Late imports: PostgreSQL's words cost a tenth of the start-up time of those who do not speak them.
+    insert_as: Any
+    match backend:
+        case "sqlite":
+            from sqlalchemy.dialects.sqlite import insert as insert_as
+        case "postgresql":
+            from sqlalchemy.dialects.postgresql import insert as insert_as
+        case _:
+            raise StoreTrouble(_unsupported(backend))
+    statement = insert_as(outgoing_email).values(rows)
+    return statement.on_conflict_do_nothing(index_elements=["idempotency_key"]).returning(_row.id)
+
+
+def _unsupported(backend: str) -> str:
+    return f"databases of kind {backend!r} are not supported; use {' or '.join(SUPPORTED)}"
 
 
 class StoreTrouble(Exception):
@@ -143,7 +151,7 @@ def enqueue(
                 "updated_at": at,
             }
         )
-    inserted = db.execute(_INSERT_UNLESS_THERE[db.dialect.name](rows).returning(_row.id)).all()
+    inserted = db.execute(_insert_unless_there(db.dialect.name, rows)).all()
     # Read back by key: the database has decided who was first, not a look before the leap.
     keys = [row["idempotency_key"] for row in rows]
     found = {
@@ -171,12 +179,13 @@ def open_engine(url: str) -> Engine:
     if parsed.drivername in {"postgresql", "postgres"}:
         parsed = parsed.set(drivername="postgresql+psycopg")
     backend = parsed.get_backend_name()
-    if backend not in _INSERT_UNLESS_THERE:
-        raise StoreTrouble(f"databases of kind {backend!r} are not supported; use sqlite or postgresql")
+    if backend not in SUPPORTED:
+        raise StoreTrouble(_unsupported(backend))
     if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
         raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
     try:
-        engine = create_engine(parsed)
+        # The ping finds out before our transaction begins that the server was restarted.
+        engine = create_engine(parsed, pool_pre_ping=backend != "sqlite")
     except ImportError as error:
         raise StoreTrouble(
             f"the driver for {backend} is missing ({error.name}); install mailproof[postgres]"
@@ -222,10 +231,15 @@ class Store:
 
     def check(self) -> None:
         """Raise StoreTrouble unless the tables are there."""
+        url = self.engine.url
+        where = url.render_as_string(hide_password=True)
+        file = str(url.database)
+        if url.get_backend_name() == "sqlite" and not file.startswith("file:") and not Path(file).exists():
+            # Looked at first, because opening it would leave an empty file behind.
+            raise StoreTrouble(f"there is no database {where}; run `reference-sender init` first")
         with self._read() as connection:
             missing = [t for t in metadata.tables if not inspect(connection).has_table(t)]
         if missing:
-            where = self.engine.url.render_as_string(hide_password=True)
             raise StoreTrouble(
                 f"the table {missing[0]} is missing in {where}; run `reference-sender init` first"
             )
@@ -442,12 +456,6 @@ class Store:
                 .order_by(_row.state)
             ).all()
         return [Tally(**row._mapping) for row in rows]
-
-    def erase_all(self) -> None:
-        """Delete every row of both tables."""
-        with self._write() as connection:
-            connection.execute(delete(email_attempt))
-            connection.execute(delete(outgoing_email))
 
     # -- how it is done ---------------------------------------------------------------------------------------
 

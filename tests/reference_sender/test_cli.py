@@ -186,10 +186,16 @@ def test_status_for_people_shows_counts(url: str) -> None:
 
 @pytest.mark.parametrize("command", [["status"], ["enqueue", "--jsonl"], ["requeue", "--id", "1"]])
 def test_a_missing_table_is_one_sentence(url: str, command: list[str]) -> None:
-    done = call(url, *command)
-    assert done.exit_code == 2
-    assert "run `reference-sender init` first" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    no_file = call(url, *command)
+    assert "there is no database" in no_file.stderr
+    assert not Path(url.removeprefix("sqlite:///")).exists()
+    Path(url.removeprefix("sqlite:///")).touch()
+    no_table = call(url, *command)
+    assert "the table outgoing_email is missing" in no_table.stderr
+    for done in (no_file, no_table):
+        assert done.exit_code == 2
+        assert "run `reference-sender init` first" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

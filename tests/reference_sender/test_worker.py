@@ -353,6 +353,10 @@ class _Flaky(Store):
         self._maybe_fail("claim")
         return super().claim(now=now, limit=limit, lease_s=lease_s, dedupes=dedupes)
 
+    def mark(self, docket: Docket, *, now: datetime) -> bool:
+        self._maybe_fail("mark")
+        return super().mark(docket, now=now)
+
     def settle(self, docket: Docket, decision: Decision, **more: Any) -> bool:
         self._maybe_fail("settle")
         return super().settle(docket, decision, **more)
@@ -376,6 +380,21 @@ def test_an_answer_is_not_lost_to_a_short_outage_of_the_database(store: Store) -
 
     run(steps())
     assert [event for event, _ in world.said][:3] == ["settle_failed"] * 3
+
+
+def test_without_its_marker_no_mail_leaves(store: Store) -> None:
+    world = World(_Flaky(store, mark=1), FakeTransport(YES), Policy.AT_MOST_ONCE)
+    world.put()
+
+    async def steps() -> None:
+        await world.once()
+        assert world.transport.sent == []
+        assert world.row.state is State.PENDING
+        world.clock.advance(1_000)
+        await world.once()
+
+    run(steps())
+    assert world.row.state is State.ACCEPTED
 
 
 def test_a_worker_that_cannot_settle_gives_up_with_its_lease(store: Store) -> None:
