@@ -18,15 +18,15 @@ from sqlalchemy import (
     Connection,
     Engine,
     and_,
+    bindparam,
     case,
     create_engine,
     event,
     func,
     insert,
     inspect,
-    literal,
+    literal_column,
     make_url,
-    or_,
     select,
     update,
 )
@@ -60,6 +60,86 @@ def _insert_unless_there(backend: str, rows: list[dict[str, Any]]) -> Any:
 
 def _unsupported(backend: str) -> str:
     return f"databases of kind {backend!r} are not supported; use {' or '.join(SUPPORTED)}"
+
+
+_DOCKET_COLUMNS = (
+    _row.id,
+    _row.token,
+    _row.state,
+    _row.dedupe_key.label("key"),
+    _row.idempotency_key,
+    _row.message_id,
+    _row.sender,
+    _row.recipient,
+    _row.attempts,
+    _row.queued_at,
+    _row.first_attempt_at,
+    _row.lease_until,
+    _row.expires_at,
+    _row.doubted_at,
+    _row.if_not_sent,
+    _row.provider_id,
+    _row.last_error,
+    _row.last_code,
+)
+
+# The statements that a worker repeats all day are built once, not at every poll.
+
+
+def _is(state: State) -> Any:
+    # Written out, not as a parameter: the planner uses a partial index only if it can see the condition.
+    return _row.state == literal_column(f"'{state.value}'", StateName())
+
+
+def _rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:
+    # SKIP LOCKED: a second claimer takes other rows instead of waiting for ours. SQLite has no row locks and needs
+    # none, BEGIN IMMEDIATE has locked the whole file; there the clause is left out by the compiler.
+    return (
+        select(_row.id, _row.token)
+        .where(_is(state), *conditions)
+        .order_by(*order)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True)
+    )
+
+
+_at = bindparam("at", type_=_row.updated_at.type)
+_ids: Any = bindparam("ids", expanding=True)
+
+_LOST_TO_DEDUPE = _rows_in(State.SENDING, _row.lease_until < _at, order=(_row.lease_until, _row.id))
+_LOST_UNMARKED = _rows_in(
+    State.SENDING, _row.lease_until < _at, _row.in_doubt.is_(False), order=(_row.lease_until, _row.id)
+)
+_LOST_MARKED = (
+    select(_row.id, _row.token)
+    .where(_is(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < _at)
+    .with_for_update(skip_locked=True)
+)
+_DUE = _rows_in(
+    State.PENDING, _row.next_attempt_at <= _at, order=(_row.priority.desc(), _row.next_attempt_at, _row.id)
+)
+_TAKE = (
+    update(outgoing_email)
+    .where(_row.id.in_(_ids))
+    .values(
+        state=State.SENDING,
+        token=_row.token + 1,
+        attempts=_row.attempts + 1,
+        lease_until=bindparam("leased", type_=_row.lease_until.type),
+        # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined.
+        doubted_at=case((and_(_row.state == State.SENDING, _row.in_doubt), _at), else_=_row.doubted_at),
+        in_doubt=bindparam("doubt", type_=_row.in_doubt.type),
+        first_attempt_at=func.coalesce(_row.first_attempt_at, _at),
+        updated_at=_at,
+    )
+)
+_TAKEN = select(*_DOCKET_COLUMNS, _row.raw).where(_row.id.in_(_ids))
+_DOUBTFUL = (
+    select(*_DOCKET_COLUMNS)
+    .where(_is(State.UNKNOWN), _row.next_attempt_at <= _at)
+    .order_by(_row.next_attempt_at, _row.id)
+    .limit(bindparam("most"))
+)
 
 
 class StoreTrouble(Exception):
@@ -255,16 +335,9 @@ class Store:
         """
         with self._write() as connection:
             lost_rows = connection.execute(
-                self._claimable(State.SENDING, limit)
-                .where(_row.lease_until < now)
-                .where(or_(_row.in_doubt.is_(False), literal(dedupes)))
-                .order_by(_row.lease_until, _row.id)
+                _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED, {"at": now, "most": max(limit, 0)}
             ).all()
-            due_rows = connection.execute(
-                self._claimable(State.PENDING, limit - len(lost_rows))
-                .where(_row.next_attempt_at <= now)
-                .order_by(_row.priority.desc(), _row.next_attempt_at, _row.id)
-            ).all()
+            due_rows = connection.execute(_DUE, {"at": now, "most": max(limit - len(lost_rows), 0)}).all()
             rows = [*lost_rows, *due_rows]
             if not rows:
                 return []
@@ -279,23 +352,9 @@ class Store:
                 )
             ids = [row.id for row in rows]
             connection.execute(
-                update(outgoing_email)
-                .where(_row.id.in_(ids))
-                .values(
-                    state=State.SENDING,
-                    token=_row.token + 1,
-                    attempts=_row.attempts + 1,
-                    lease_until=now + timedelta(seconds=lease_s),
-                    # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined.
-                    doubted_at=case(
-                        (and_(_row.state == State.SENDING, _row.in_doubt), now), else_=_row.doubted_at
-                    ),
-                    in_doubt=dedupes,
-                    first_attempt_at=func.coalesce(_row.first_attempt_at, now),
-                    updated_at=now,
-                )
+                _TAKE, {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
             )
-            claimed = connection.execute(select(*_DOCKET_COLUMNS, _row.raw).where(_row.id.in_(ids))).all()
+            claimed = connection.execute(_TAKEN, {"ids": ids}).all()
         by_id = {row.id: row for row in claimed}
         return [_parcel(by_id[i]) for i in ids]
 
@@ -348,13 +407,7 @@ class Store:
         if dedupes:
             return []
         with self._write() as connection:
-            rows = connection.execute(
-                select(_row.id, _row.token)
-                .where(
-                    _row.state == _literally(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < now
-                )
-                .with_for_update(skip_locked=True)
-            ).all()
+            rows = connection.execute(_LOST_MARKED, {"at": now}).all()
             if rows:
                 reason = "the worker was lost after the point of no return"
                 connection.execute(
@@ -382,12 +435,7 @@ class Store:
     def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
         """Unknown rows whose next look is due."""
         with self._read() as connection:
-            rows = connection.execute(
-                select(*_DOCKET_COLUMNS)
-                .where(_row.state == _literally(State.UNKNOWN), _row.next_attempt_at <= now)
-                .order_by(_row.next_attempt_at, _row.id)
-                .limit(limit)
-            ).all()
+            rows = connection.execute(_DOUBTFUL, {"at": now, "most": limit}).all()
         return [Docket(**_facts(row)) for row in rows]
 
     def late_acceptance(self, docket: Docket) -> str | None:
@@ -470,17 +518,6 @@ class Store:
             yield connection
 
     @staticmethod
-    def _claimable(state: State, limit: int) -> Any:
-        # SKIP LOCKED: a second claimer takes other rows instead of waiting for ours. SQLite has no row locks and
-        # needs none, BEGIN IMMEDIATE has locked the whole file; there the clause is left out by the compiler.
-        return (
-            select(_row.id, _row.token)
-            .where(_row.state == _literally(state))
-            .limit(max(limit, 0))
-            .with_for_update(skip_locked=True)
-        )
-
-    @staticmethod
     def _fenced(connection: Connection, docket: Docket, values: dict[str, Any]) -> bool:
         """Write only if the row is still in the hands of this attempt."""
         result = connection.execute(
@@ -556,11 +593,6 @@ class Store:
         )
 
 
-def _literally(state: State) -> Any:
-    # As a literal, not as a parameter: the planner uses a partial index only if it can see the condition.
-    return literal(state, StateName(), literal_execute=True)
-
-
 def _settlement(
     docket: Docket, decision: Decision, evidence: Evidence | None, now: datetime
 ) -> dict[str, Any]:
@@ -587,28 +619,6 @@ def _settlement(
     if evidence is not None:
         values |= {"last_code": evidence.code, "raw_answer": evidence.answer}
     return values
-
-
-_DOCKET_COLUMNS = (
-    _row.id,
-    _row.token,
-    _row.state,
-    _row.dedupe_key.label("key"),
-    _row.idempotency_key,
-    _row.message_id,
-    _row.sender,
-    _row.recipient,
-    _row.attempts,
-    _row.queued_at,
-    _row.first_attempt_at,
-    _row.lease_until,
-    _row.expires_at,
-    _row.doubted_at,
-    _row.if_not_sent,
-    _row.provider_id,
-    _row.last_error,
-    _row.last_code,
-)
 
 
 def _facts(row: Any) -> dict[str, Any]:
