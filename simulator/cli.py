@@ -115,9 +115,16 @@ def serve(
             admin_token=admin_token,
             ready_file=ready_file,
         )
-        serve(options, _say_hello)
+        serve(options, _greet)
     except (ServeError, StoreError) as problem:
         raise Trouble(str(problem)) from problem
+
+
+def _greet(service: Service) -> None:
+    try:
+        _say_hello(service)
+    except OSError:
+        pass  # Nobody reads what we say any more; that is no reason not to serve.
 
 
 def _say_hello(service: Service) -> None:
@@ -149,7 +156,7 @@ def _say_hello(service: Service) -> None:
     console.print(facts)
     rules = options.setup.plan.rules
     console.print(
-        f"  [dim]plan[/dim]     {f'{len(rules)} rules' if rules else 'no faults: every mail is taken'}"
+        f"  [dim]plan[/dim]     {f'{len(rules)} rule(s)' if rules else 'no faults: every mail is taken'}"
     )
     for rule in rules:
         console.print(f"    {_plain(explain(rule))}")

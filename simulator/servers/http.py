@@ -38,6 +38,8 @@ from simulator.store import StoreError
 MAX_BODY_BYTES = 40 * 1024 * 1024
 #: How much of a body that is too large is still read (and thrown away), so that the sender hears why.
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
+#: A request whose head is still incomplete after so many bytes is refused.
+MAX_HEAD_BYTES = 256 * 1024
 #: Bodies from this size on are parsed in a thread: nobody else should wait for them.
 LARGE_BODY_BYTES = 256 * 1024
 #: How long a connection may idle between requests.
@@ -104,6 +106,8 @@ class Visitor(HttpToolsProtocol):
         here.add(self)
         self._closed = False
         self._deaf = False
+        self._in_head = True
+        self._head_bytes = 0
         self._kept: list[bytes] = []
         self._knocked = asyncio.Event()
         self._reception: asyncio.Task[None] | None = None
@@ -126,7 +130,21 @@ class Visitor(HttpToolsProtocol):
             self.transport.pause_reading()
             self._knocked.set()
             return
+        # The parser would collect an endless head without end.
+        if self._in_head:
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.send_400_response("Request head too large.")
+                return
+            self._head_bytes += len(data)
         super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -193,6 +211,7 @@ class HttpServer:
             server_header=False,
             access_log=False,
             log_config=None,
+            log_level="error",
             timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._config.load()
@@ -209,7 +228,6 @@ class HttpServer:
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        await asyncio.sleep(0)  # What the kernel accepted just before comes in now.
         for visitor in list(self._state.connections):
             visitor.shutdown()
         if self._state.tasks:

@@ -61,7 +61,8 @@ def read_address(text: str, option: str) -> Address:
         raise ServeError(f"{option} is {text!r}; an IPv6 address needs brackets, like [::1]:8025")
     if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
         raise ServeError(f"{option} is {text!r}; it must be HOST:PORT with a port from 0 to 65535")
-    return Address(host=host or "127.0.0.1", port=int(port))
+    # "localhost" is two addresses on many machines, and port 0 would then be two ports.
+    return Address(host="127.0.0.1" if host in ("", "localhost") else host, port=int(port))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ class Service:
             raise ServeError(
                 f"{option} {address} cannot be listened on: {why.lower()}; name a free address (port 0: any)"
             ) from problem
-        self._stack.push_async_callback(server.stop, GRACE_S)
+        self._stack.push_async_callback(_end, server)
         return port
 
     def _facts(self) -> dict[str, Any]:
@@ -207,7 +208,7 @@ class Service:
         if path is None:
             return
         # Whoever waits for the file must never read half of it: written beside, then renamed.
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft = path.parent / f".{path.name}.{os.getpid()}"
         try:
             draft.write_text(json.dumps(self.ready) + "\n", encoding="utf-8")
             draft.replace(path)
@@ -225,6 +226,13 @@ class Service:
                 path.unlink()
         except (OSError, ValueError):
             pass  # Somebody else took it away: that is what we wanted.
+
+
+async def _end(server: HttpServer | SmtpServer) -> None:
+    # A connection accepted in this very turn of the loop is only made in the next one; if the listener is closed
+    # in between, asyncio trips over its own assertion and leaves the sender on an open line with nobody behind.
+    await asyncio.sleep(0)
+    await server.stop(GRACE_S)
 
 
 def _by_path(control: ASGIApp, native: ASGIApp) -> ASGIApp:

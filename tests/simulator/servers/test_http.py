@@ -374,6 +374,16 @@ def test_bytes_that_are_no_http_get_400(simulator: Running) -> None:
     assert ask(simulator, b"EHLO here\r\n\r\n").status == 400
 
 
+def test_an_endless_head_is_refused(simulator: Running) -> None:
+    """Whether it is one header or many: 400, and nothing is collected any longer."""
+    for endless in (b"a" * 65_536, b"X-A: b\r\n" * 8192):
+        with Sender(simulator.http) as sender:
+            sender.say(b"POST /v1/emails HTTP/1.1\r\nX-First: ")
+            for _ in range(64):
+                sender.say(endless)
+            assert sender.see().status == 400
+
+
 def test_a_body_at_the_limit_is_taken(simulator: Running) -> None:
     """40 MB of request; the ledger has the very bytes."""
     frame = len(json.dumps(raw_mail(b"", "ada@example.com")))
