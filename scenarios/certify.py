@@ -1,0 +1,342 @@
+"""The certification as a command: options, a first look at the sender, the run, and what a person sees of it.
+
+The scenarios are the very tests of `pytest scenarios/`, run by pytest in this process (and pytest-xdist's).
+Whatever happens, Ctrl-C included, no process of a sender or a simulator outlives the command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from scenarios import plugin, report
+from scenarios.adapter import GROUPS, SenderError, SenderFile, kill_groups, read_sender
+from scenarios.mail import Mail
+from scenarios.promises import PROFILES, Level, on_profiles, selected
+from scenarios.service import Service, ServiceError
+from scenarios.stage import Rehearsal, Stage
+from simulator.client import ControlError
+
+#: Waiting costs no processor time, so there are more scenarios at work than processors.
+JOBS = min(6, 2 * (os.cpu_count() or 1) + 1)
+SIGNS = {
+    "pass": "[green]✓[/]",
+    "fail": "[bold red]✗[/]",
+    "skip": "[dim]–[/]",
+    "error": "[bold yellow]![/]",
+}
+TONES = {"certified": "bold green", "not certified": "bold red", "incomplete": "bold yellow"}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Certify e-mail senders against a provider that lies."""
+
+
+@main.command()
+@click.option(
+    "--sender",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="sender.toml; default: reference sender.",
+)
+@click.option(
+    "--profile", type=click.Choice(PROFILES), multiple=True, help="Wire to judge on; default: all it names."
+)
+@click.option("--select", metavar="PATTERN", help="Promises by id: wildcards or parts, separated by commas.")
+@click.option("--quick/--full", default=False, help="The heart of the matter only, or everything (default).")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of contents and dice.")
+@click.option(
+    "--report",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("mailproof-report"),
+    show_default=True,
+    help="Where certificate.json, report.html and junit.xml go.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Scenarios at once."
+)
+@click.option("--list", "listing", is_flag=True, help="List the promises and stop.")
+def certify(
+    sender: Path | None,
+    profile: tuple[str, ...],
+    select: str | None,
+    quick: bool,
+    seed: int,
+    directory: Path,
+    jobs: int,
+    listing: bool,
+) -> None:
+    """Put every promise to the test and write a certificate.
+
+    Exit code 0: every applicable MUST was kept. 1: a promise was broken. 2: nothing can be said.
+    """
+    console = Console(highlight=False)
+    try:
+        file = read_sender(sender or plugin.DEFAULT_SENDER)
+        for each in profile:
+            if each not in file.profiles:
+                raise SenderError(
+                    f"{file.path}: [sender] profiles does not name {each!r}; it names {', '.join(file.profiles)}"
+                )
+        wanted = [
+            (promise, wire)
+            for promise, wire in on_profiles(profile or file.profiles)
+            if selected(promise.id_on(wire), select) and (promise.quick or not quick)
+        ]
+        if not wanted:
+            raise SenderError(
+                f"--select {select!r} means no promise; `simulator certify --list` shows their ids"
+            )
+        if listing:
+            show_list(
+                console,
+                [(promise.id_on(wire), promise.level, promise.requirement) for promise, wire in wanted],
+            )
+            return
+        with no_process_left():
+            arguments = ["--seed", str(seed), "--report", str(directory)]
+            arguments += ["--sender", str(sender)] if sender else []
+            arguments += [word for each in profile for word in ("--profile", each)]
+            arguments += ["--select", select] if select else []
+            arguments += ["--quick"] if quick else []
+            code = run(console, file, profile or file.profiles, arguments, len(wanted), jobs, directory)
+    except (SenderError, ServiceError, ControlError, OSError) as error:
+        click.echo(f"certify: {error}", err=True)
+        code = 2
+    except KeyboardInterrupt:
+        click.echo("certify: interrupted; nothing is left running", err=True)
+        code = 130
+    sys.exit(code)
+
+
+@contextmanager
+def no_process_left() -> Iterator[None]:
+    """Note every process group that is started from here on, and end those that are left in the end."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with tempfile.TemporaryDirectory(prefix="mailproof-groups-") as notes:
+        # A stop by SIGTERM must clear up like one by Ctrl-C.
+        handler = signal.signal(signal.SIGTERM, interrupt)
+        try:
+            with surroundings(GROUPS, notes):
+                yield
+        finally:
+            kill_groups(Path(notes))
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def surroundings(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable for a while."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def run(
+    console: Console,
+    file: SenderFile,
+    profiles: Sequence[str],
+    arguments: Sequence[str],
+    count: int,
+    jobs: int,
+    directory: Path,
+) -> int:
+    """Look at the sender, run the scenarios, show and write the results; return the exit code."""
+    console.print(
+        f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}: {count} promises, {jobs} scenarios at once"
+    )
+    with tempfile.TemporaryDirectory(prefix="mailproof-", ignore_cleanup_errors=True) as temporary:
+        try_out(file, profiles, Path(temporary))
+        # Plugins that happen to be installed must not change what a certificate means.
+        with Live(console, count) as live, surroundings("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"):
+            results = plugin.Results(on_result=live.show)
+            code = pytest.main(
+                [
+                    *("-c", str(Path(__file__).parent / "certify.toml")),
+                    *("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "xdist.plugin"),
+                    *("-n", str(min(jobs, count)), "--dist", "worksteal", "--maxprocesses", str(jobs)),
+                    *("--basetemp", str(Path(temporary) / "scenarios")),
+                    *arguments,
+                    str(Path(__file__).parent),
+                ],
+                plugins=[Recorder(results)],
+            )
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if results.certificate is None:
+        trouble = results.troubles[0] if results.troubles else f"pytest ended with code {int(code)}"
+        raise ServiceError(f"no scenario could be run: {trouble}")
+    show(console, results.certificate, directory)
+    return exit_code(results.certificate)
+
+
+def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path) -> None:
+    """Start the sender once on each wire and hand it one mail, so that what cannot work is said once."""
+    place = workdir / "first-look"
+    place.mkdir()
+    with Service(place) as service:
+        for profile in profiles:
+            room = place / profile
+            room.mkdir()
+            rehearsal = Rehearsal(file=file, profile=profile, seed=0, name=f"first-look-{profile}")
+            with Stage(service, rehearsal, room) as stage:
+                stage.start()
+                probe: Mail = stage.mail("first-look")
+                stage.enqueue(probe, alone=True)
+                stage.sender.status()
+
+
+class Recorder:
+    """Brings our `Results` into the pytest session, in place of the one the plugin would make."""
+
+    def __init__(self, results: plugin.Results) -> None:
+        self._results = results
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.pluginmanager.register(self._results, plugin.RESULTS)
+
+
+def exit_code(certificate: Mapping[str, Any]) -> int:
+    """Return 0, 1 or 2 for a certificate."""
+    binding = [each["status"] for each in certificate["promises"] if each["level"] == Level.MUST.value]
+    if "fail" in binding:
+        return 1
+    return 2 if "error" in binding or "pass" not in binding else 0
+
+
+# --- what a person sees -----------------------------------------------------------------------------
+
+
+class Live:
+    """A line per promise as it ends; on a terminal with a bar below."""
+
+    def __init__(self, console: Console, count: int) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("storm and calm", total=count)
+
+    def __enter__(self) -> Live:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, result: report.Result) -> None:
+        """Say what became of a promise."""
+        more = result.reason
+        if result.status == "fail":
+            more = "; ".join(
+                f"{each['kind']}: {each['recipient']}: {each['sentence']}"
+                for each in result.evidence.get("findings", [])
+            )
+        more = more.strip().splitlines()[-1] if more.strip() else ""
+        line = f"{SIGNS[result.status]} {escape(result.id)} [dim]{result.duration_s:.1f} s[/]"
+        self._progress.console.print(line + (f"  {escape(more)}" if more else ""))
+        self._progress.advance(self._task)
+
+
+def show_list(console: Console, rows: Sequence[tuple[str, Level, str]]) -> None:
+    """Print the promises."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("promise", "level", "requirement"):
+        table.add_column(heading, no_wrap=heading != "requirement")
+    for promise_id, level, requirement in rows:
+        table.add_row(promise_id, level.value, escape(requirement))
+    console.print(table)
+
+
+def show(console: Console, certificate: Mapping[str, Any], directory: Path) -> None:
+    """Print scoreboard, failures with their timelines, and the verdict."""
+    console.print()
+    console.print(scoreboard_of(certificate))
+    for entry in certificate["promises"]:
+        if entry["status"] in ("fail", "error"):
+            _show_trouble(console, entry)
+    skipped = [entry for entry in certificate["promises"] if entry["status"] == "skip"]
+    if skipped:
+        console.print("\n[dim]Not applicable:[/]")
+        for entry in skipped:
+            console.print(f"  [dim]– {escape(entry['id'])}: {escape(entry['reason'])}[/]")
+    for each in certificate["not_claimable"]:
+        console.print(f"\n[dim]Not claimable: {escape(each['claim'])}. {escape(each['why'])}[/]")
+    totals, result = certificate["totals"], certificate["result"]
+    console.print(
+        f"\n[{TONES[result]}]{escape(certificate['sender']['name'])}: {result}[/]  "
+        f"{totals['pass']} kept, {totals['fail']} broken, {totals['skip']} not applicable, "
+        f"{totals['error']} not judged"
+        + (f", {len(certificate['not_run'])} not run" if certificate["not_run"] else "")
+    )
+    console.print(
+        f"[dim]report: {escape(str(directory / 'report.html'))}   again: {escape(certificate['replay'])}[/]"
+    )
+
+
+def scoreboard_of(certificate: Mapping[str, Any]) -> Table:
+    """Return the scoreboard: a row per family, a column per wire."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("family")
+    for profile in certificate["sender"]["profiles"]:
+        table.add_column(profile)
+    for row in report.scoreboard(certificate):
+        cells = []
+        for entries in row["cells"].values():
+            kept = sum(entry["status"] == "pass" for entry in entries)
+            applicable = sum(entry["status"] != "skip" for entry in entries)
+            signs = "".join(SIGNS[entry["status"]] for entry in entries)
+            cells.append(f"{signs} [dim]{kept}/{applicable}[/]" if entries else "")
+        table.add_row(row["family"], *cells)
+    return table
+
+
+def _show_trouble(console: Console, entry: Mapping[str, Any]) -> None:
+    console.print(
+        f"\n{SIGNS[entry['status']]} [bold]{escape(entry['id'])}[/]  {escape(entry['requirement'])}"
+    )
+    evidence = entry["evidence"]
+    if not evidence.get("findings"):
+        console.print(Padding(escape(entry["reason"] or entry["actual"]), (0, 0, 0, 2)))
+    for finding in evidence.get("findings", []):
+        console.print(
+            f"  [red]{escape(finding['kind'])}[/] {escape(finding['recipient'])}: {escape(finding['sentence'])}"
+        )
+        for what, values in (("ref", [finding["ref"]]), ("ids", finding["ids"]), ("Message-IDs", finding["message_ids"]), ("keys", finding["keys"])):  # fmt: skip
+            if any(values):
+                console.print(f"    [dim]{what}: {escape(', '.join(values))}[/]")
+    for line in report.timeline_lines(entry):
+        console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
+    console.print(f"  [dim]again: {escape(entry['replay'])}[/]", soft_wrap=True)

@@ -1,0 +1,396 @@
+"""What is wrong with a history: one small function per question, each giving a list of findings.
+
+Counting copies and losses is the judgement of `simulator.provider.obligations`; it is asked, never repeated.
+Here is what a ledger alone cannot say: order and number of attempts, identity, pace, and what was reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from scenarios.history import History, Try
+from simulator.provider import obligations as judging
+from simulator.provider.obligations import ENDED_UNSENT, PARKED, Judgement, Reported
+
+
+class Policy(StrEnum):
+    """What a sender does when it cannot know whether the provider took a mail."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """Only where the provider honours idempotency keys."""
+    AT_MOST_ONCE = "at-most-once"
+    """Never a second copy: park the mail as `unknown` and tell a person."""
+    AT_LEAST_ONCE = "at-least-once"
+    """Never lost: send again, same Message-ID, same bytes, at most once per attempt in doubt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One broken promise about one mail, in words for people, with what explains it."""
+
+    kind: str
+    recipient: str
+    sentence: str
+    ref: str | None = None
+    copies: int | None = None
+    ids: tuple[str, ...] = ()
+    """Provider ids of the copies."""
+    message_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "ref": self.ref,
+            "recipient": self.recipient,
+            "sentence": self.sentence,
+            "copies": self.copies,
+            "ids": list(self.ids),
+            "message_ids": list(self.message_ids),
+            "keys": list(self.keys),
+            "attempts": list(self.attempts),
+        }
+
+
+def judged(history: History) -> Judgement:
+    """Return the judgement over this history's ledger, nothing being called lost yet."""
+    return judging.judge(history.obligations, history.acceptances)
+
+
+def duplicated(history: History, policy: Policy) -> list[Finding]:
+    """More copies than promised. At-least-once may add one copy for each attempt in doubt."""
+    findings = []
+    for each in judged(history).duplicated:
+        allowed = each.expected
+        if policy is Policy.AT_LEAST_ONCE:
+            allowed += sum(tried.in_doubt for tried in history.tries_for(each.recipient))
+        copies = len(each.acceptances)
+        if copies > allowed:
+            findings.append(
+                _about(
+                    "duplicated",
+                    each,
+                    f"accepted {copies} times, at most {allowed} {'is' if allowed == 1 else 'are'} right",
+                )
+            )
+    return findings
+
+
+def unlike_copies(history: History, policy: Policy) -> list[Finding]:
+    """Extra copies are only excused if readers can tell that they are copies: same Message-ID, same bytes."""
+    if policy is not Policy.AT_LEAST_ONCE:
+        return []
+    return [
+        _about("identity changed", each, "the extra copies differ in Message-ID or content")
+        for each in judged(history).duplicated
+        if each.expected == 1 and len({(copy.message_id, copy.sha256) for copy in each.acceptances}) > 1
+    ]
+
+
+def lost(history: History) -> list[Finding]:
+    """Promised, not accepted, and nobody says so: called sent, unknown to the sender, or still waiting."""
+    judgement = judged(history)
+    findings = [
+        _about("lost", each, "the sender calls it accepted, but the provider never took it")
+        for each in judgement.lost
+    ]
+    for each in judgement.open:
+        if each.state in (Reported.PENDING, Reported.SENDING):
+            sentence = f"still {each.state.value} after the calm; it is neither sent nor parked where anybody sees it"
+            findings.append(_about("stuck", each, sentence))
+        else:
+            missing = each.expected - len(each.acceptances)
+            findings.append(_about("lost", each, f"{missing} promised and never accepted by the provider"))
+    return findings
+
+
+def phantom(history: History) -> list[Finding]:
+    """Accepted although nobody promised it."""
+    return [_about("phantom", each, "sent, but never promised") for each in judged(history).phantom]
+
+
+def misdirected(history: History) -> list[Finding]:
+    """Accepted for somebody else than promised, or with other bytes than promised."""
+    return [
+        _about("misdirected", each, "another recipient or other bytes than promised")
+        for each in judged(history).misdirected
+    ]
+
+
+def misreported(history: History) -> list[Finding]:
+    """Accepted by the provider, and reported as ended without."""
+    return [
+        _about(
+            "misreported",
+            each,
+            f"accepted by the provider, but reported as {each.state.value if each.state else 'nothing'}",
+        )
+        for each in judged(history).misreported
+    ]
+
+
+def failed_without_refusal(history: History) -> list[Finding]:
+    """Reported as failed although the provider never refused it for good: lost, by the sender's own decision."""
+    findings = []
+    for each in judged(history).unsent:
+        if each.state is Reported.FAILED and not any(
+            refused_for_good(tried) for tried in history.tries_for(each.recipient)
+        ):
+            findings.append(
+                _about("lost", each, "reported as failed, but the provider never refused it for good")
+            )
+    return findings
+
+
+def given_up(history: History, recipients: Iterable[str]) -> list[Finding]:
+    """Ended or parked although the provider would take it by now; for mails that must arrive."""
+    wanted = {recipient.lower() for recipient in recipients}
+    judgement = judged(history)
+    return [
+        _about(
+            "given up",
+            each,
+            f"reported as {each.state.value if each.state else 'nothing'} and not accepted; it had to arrive",
+        )
+        for each in (*judgement.unsent, *judgement.parked)
+        if each.recipient.lower() in wanted
+    ]
+
+
+def not_refused(history: History, recipients: Iterable[str]) -> list[Finding]:
+    """Refused for good by the provider, but not reported as failed (where the sender can be asked)."""
+    if not history.knows_states:
+        return []
+    findings = []
+    for recipient in recipients:
+        state = history.state_of(recipient)
+        if state not in (*ENDED_UNSENT, Reported.DEAD):
+            findings.append(
+                Finding(
+                    kind="misreported",
+                    recipient=recipient,
+                    sentence=f"refused for good, but reported as {state.value if state else 'nothing'}",
+                )
+            )
+    return findings
+
+
+def reported_failed(history: History, recipient: str) -> list[Finding]:
+    """Reported as failed although an attempt is in doubt: the earlier one may have been taken."""
+    state = history.state_of(recipient)
+    if state not in ENDED_UNSENT:
+        return []
+    return [
+        Finding(
+            kind="misreported",
+            recipient=recipient,
+            sentence=f"an attempt was taken and its answer lost, yet the mail is reported as {state.value}",
+            copies=len(history.copies_for(recipient)),
+            attempts=tuple(each.id for each in history.tries_for(recipient)),
+        )
+    ]
+
+
+def not_said(history: History, recipients: Iterable[str]) -> list[Finding]:
+    """Accepted by the provider, told so, and still not reported as accepted (where the sender can be asked)."""
+    if not history.knows_states:
+        return []
+    findings = []
+    for recipient in recipients:
+        state = history.state_of(recipient)
+        if history.copies_for(recipient) and state is not Reported.ACCEPTED:
+            findings.append(
+                Finding(
+                    kind="misreported",
+                    recipient=recipient,
+                    sentence=f"accepted and answered, but reported as {state.value if state else 'nothing'}",
+                )
+            )
+    return findings
+
+
+def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Finding]:
+    """Tried again after the provider refused for good."""
+    findings = []
+    for recipient in recipients:
+        tries = history.tries_for(recipient)
+        final = next((n for n, each in enumerate(tries) if refused_for_good(each)), None)
+        if final is not None and len(tries) > final + 1:
+            findings.append(
+                Finding(
+                    kind="tried again",
+                    recipient=recipient,
+                    sentence=(
+                        f"tried {len(tries) - final - 1} more times after the refusal for good "
+                        f"{tries[final].answer!r}"
+                    ),
+                    attempts=tuple(each.id for each in tries[final:]),
+                )
+            )
+    return findings
+
+
+def tried_more_than(history: History, recipient: str, *, times: int) -> list[Finding]:
+    """Tried more often than right."""
+    tries = history.tries_for(recipient)
+    if len(tries) <= times:
+        return []
+    return [
+        Finding(
+            kind="tried again",
+            recipient=recipient,
+            sentence=f"tried {len(tries)} times, {times} {'is' if times == 1 else 'are'} right",
+            attempts=tuple(each.id for each in tries),
+        )
+    ]
+
+
+def again_after_acceptance(history: History) -> list[Finding]:
+    """Tried again after being told in full that the mail is taken."""
+    findings = []
+    for owed in history.obligations:
+        tries = history.tries_for(owed.recipient)
+        yes = [n for n, each in enumerate(tries) if each.told_yes and _took(each, owed.recipient)]
+        if len(yes) >= owed.copies and len(tries) > yes[owed.copies - 1] + 1:
+            after = tries[yes[owed.copies - 1] + 1 :]
+            findings.append(
+                Finding(
+                    kind="tried again",
+                    ref=owed.ref,
+                    recipient=owed.recipient,
+                    sentence=f"tried {len(after)} more times after the provider had said yes",
+                    attempts=tuple(each.id for each in after),
+                )
+            )
+    return findings
+
+
+def too_early(history: History, recipient: str, *, wait_s: float, tolerance_s: float = 0.1) -> list[Finding]:
+    """Came back before the Retry-After that a refusal named had passed."""
+    findings = []
+    tries = history.tries_for(recipient)
+    for refused, following in pairwise(tries):
+        if refused.code != 429 or refused.closed_at is None:
+            continue
+        gap_s = (following.opened_at - refused.closed_at) / timedelta(seconds=1)
+        if gap_s < wait_s - tolerance_s:
+            findings.append(
+                Finding(
+                    kind="too early",
+                    recipient=recipient,
+                    sentence=f"came back after {gap_s:.2f} s; Retry-After said {wait_s:g} s",
+                    attempts=(refused.id, following.id),
+                )
+            )
+    return findings
+
+
+def changed_identity(history: History, recipient: str) -> list[Finding]:
+    """Message-ID or idempotency key changed between attempts of one mail."""
+    findings = []
+    tries = history.tries_for(recipient)
+    for what, values in (
+        ("Message-ID", [each.message_id for each in tries if each.message_id]),
+        ("idempotency key", [each.key for each in tries if each.key]),
+    ):
+        distinct = tuple(dict.fromkeys(values))
+        if len(distinct) > 1:
+            findings.append(
+                Finding(
+                    kind="identity changed",
+                    recipient=recipient,
+                    sentence=f"{len(distinct)} different {what}s in {len(values)} attempts: {', '.join(distinct[:4])}",
+                    message_ids=distinct if what == "Message-ID" else (),
+                    keys=distinct if what != "Message-ID" else (),
+                    attempts=tuple(each.id for each in tries),
+                )
+            )
+    return findings
+
+
+def changed_bytes(history: History, recipient: str) -> list[Finding]:
+    """A second attempt carried other bytes: seen in two copies, or in a key refused for another body."""
+    copies = history.copies_for(recipient)
+    sums = {each.sha256 for each in copies}
+    findings = []
+    if len(sums) > 1:
+        findings.append(
+            Finding(
+                kind="bytes differ",
+                recipient=recipient,
+                sentence=f"{len(copies)} copies with {len(sums)} different contents",
+                copies=len(copies),
+                ids=tuple(each.id for each in copies),
+            )
+        )
+    findings += [
+        Finding(
+            kind="bytes differ",
+            recipient=recipient,
+            sentence=f"attempt {each.id} used the same idempotency key for another body",
+            attempts=(each.id,),
+        )
+        for each in history.tries_for(recipient)
+        if "key_reused" in each.answer
+    ]
+    return findings
+
+
+def parked(history: History) -> list[str]:
+    """Return the recipients whose mail waits for a person, visibly: no fault, but to be told."""
+    return [each.recipient for each in history.said if each.state in PARKED]
+
+
+def everywhere(history: History, policy: Policy) -> list[Finding]:
+    """Ask what is asked in every scenario, whatever it is about."""
+    return [
+        *duplicated(history, policy),
+        *unlike_copies(history, policy),
+        *lost(history),
+        *phantom(history),
+        *misdirected(history),
+        *misreported(history),
+        *failed_without_refusal(history),
+    ]
+
+
+def refused_for_good(each: Try) -> bool:
+    """Tell whether the sender was told in full that this mail will never be taken (SMTP 5yz; HTTP 400, 422)."""
+    if each.accepted:
+        return False
+    if each.answer.startswith("refused: invalid") and each.sent == "complete":
+        return True
+    code = each.code
+    return code is not None and (code in (400, 422) or 550 <= code <= 554)
+
+
+def _took(each: Try, recipient: str) -> bool:
+    # A replayed yes books nothing, and is a yes all the same.
+    return not each.accepted or recipient.lower() in (taken.lower() for taken in each.accepted)
+
+
+def _about(kind: str, finding: judging.Finding, sentence: str) -> Finding:
+    return Finding(
+        kind=kind,
+        ref=finding.ref,
+        recipient=finding.recipient,
+        sentence=sentence,
+        copies=len(finding.acceptances),
+        ids=tuple(each.id for each in finding.acceptances),
+        message_ids=_texts(each.message_id for each in finding.acceptances),
+        keys=_texts(each.key for each in finding.acceptances),
+        attempts=tuple(each.attempt for each in finding.acceptances),
+    )
+
+
+def _texts(values: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if value))
+
+
+Check = Callable[[History], list[Finding]]

@@ -1,0 +1,40 @@
+"""The suite is tested by bad senders: each is caught, by exactly the promises that its sin breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.adapter import read_sender
+from scenarios.promises import of_id
+from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
+
+KNOWN_BAD = sorted((SENDERS / "known_bad").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", KNOWN_BAD, ids=lambda file: file.stem)
+def test_a_bad_sender_is_caught_by_exactly_what_it_breaks(tmp_path: Path, file: Path) -> None:
+    """No promise too few: the suite sees the sin. None too many: it sees nothing else."""
+    done = certify("--sender", file, "--report", tmp_path)
+
+    certificate = certificate_in(tmp_path)
+    assert by_status(certificate, "error") == set(), done.stdout
+    assert by_status(certificate, "fail") == set(read_sender(file).broken), done.stdout
+    assert done.returncode == 1
+    assert certificate["result"] == "not certified"
+
+
+@pytest.mark.parametrize("file", KNOWN_BAD, ids=lambda file: file.stem)
+def test_a_bad_sender_says_its_sin(file: Path) -> None:
+    """In the module beside its file, and the promises it breaks are real ones of its wires."""
+    sender = read_sender(file)
+
+    assert '"""Sin: ' in file.with_suffix(".py").read_text(encoding="utf-8")
+    assert sender.broken
+    assert {of_id(each)[1] for each in sender.broken} <= set(sender.profiles)
+
+
+def test_there_are_at_least_six() -> None:
+    """One sin each."""
+    assert len(KNOWN_BAD) >= 6

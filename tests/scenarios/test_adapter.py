@@ -1,0 +1,316 @@
+"""The adapter: sender files that are wrong, and senders that misbehave while they are driven."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios import adapter
+from scenarios.adapter import GROUPS, Sender, SenderError, read_sender
+from scenarios.clock import monotonic_s, wait_until
+
+GOOD = """
+[sender]
+name = "mine"
+profiles = ["http"]
+[start]
+command = ["mine", "work"]
+[enqueue]
+command = ["mine", "enqueue"]
+"""
+
+
+def written(path: Path, text: str) -> Path:
+    file = path / "sender.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[sender", "no valid TOML"),
+        (GOOD + "[timeing]\n", "unknown table [timeing]; right would be one of"),
+        (GOOD + "[timeing]\n", "did you mean 'timing'?"),
+        (GOOD.replace("name =", "nam ="), "[sender] has an unknown key 'nam'"),
+        (GOOD.replace('name = "mine"', ""), "[sender] name is missing; right would be a text in quotes"),
+        (GOOD.replace('"mine", "work"', '"mine", 7'), "[start] command is a list with 7 in it"),
+        (
+            GOOD.replace('["mine", "work"]', '"mine work"'),
+            "[start] command is 'mine work'; right would be a list",
+        ),
+        (GOOD.replace('["mine", "work"]', "[]"), "[start] command is an empty list"),
+        (GOOD.replace('"http"]', '"htp"]'), "did you mean 'http'?"),
+        (GOOD + 'http = "http://x/"\n', "[enqueue] has command and http; right would be exactly one"),
+        (GOOD.replace('command = ["mine", "enqueue"]', ""), "none of command, http, process"),
+        (GOOD + "[status]\nprocess = true\n", "[enqueue] has no process"),
+        (GOOD + '[status]\nhttp = "localhost:1"\n', "right would be an address like 'http://…'"),
+        (GOOD + '[stop]\nsignal = "SIGTREM"\n', "did you mean 'SIGTERM'?"),
+        (GOOD + "[timing]\nlease_s = -1\n", "[timing] lease_s is -1; right would be seconds above 0"),
+        (GOOD + '[timing]\nlease_s = "long"\n', "[timing] lease_s is 'long'; right would be a number"),
+        (GOOD + "[timing]\nlease_s = true\n", "[timing] lease_s is True; right would be a number"),
+        (GOOD + '[abilities]\npolicy = "exactly-once"\n', "exactly once is not a policy"),
+        (GOOD + "[abilities]\nrollbak = true\n", "did you mean 'rollback'?"),
+        (GOOD + "[abilities]\nstatus = true\n", "needs a table [status]"),
+        (GOOD + '[env]\nURL = "{http_ulr}"\n', "[env] URL has an unknown placeholder {http_ulr}"),
+        (GOOD + '[env]\nURL = "{http_ulr}"\n', "did you mean 'http_url'?"),
+        (GOOD + "[env]\nPORT = 25\n", "[env] PORT is 25; right would be a text in quotes"),
+        ("sender = 3\n", "sender is 3; right would be a table [sender]"),
+    ],
+)
+def test_what_is_wrong_with_a_sender_file_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    """File, key, what was given, what would be right."""
+    file = written(tmp_path, text)
+
+    with pytest.raises(SenderError) as caught:
+        read_sender(file)
+
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """And one that is no text."""
+    with pytest.raises(SenderError, match="cannot read the sender file: No such file"):
+        read_sender(tmp_path / "no.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SenderError, match="not UTF-8"):
+        read_sender(tmp_path / "bytes.toml")
+
+
+def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+    """The shortest file is enough."""
+    file = read_sender(written(tmp_path, GOOD))
+
+    assert (file.policy, file.abilities, file.status) == ("at-most-once", frozenset(), None)
+    assert file.stop_signal.name == "SIGTERM"
+
+
+@pytest.mark.parametrize("name", ["reference", "tiny"])
+def test_the_shipped_files_are_right(name: str) -> None:
+    """Ours can be read, too."""
+    file = read_sender(Path(adapter.__file__).parent / "senders" / f"{name}.toml")
+
+    assert file.profiles == ("http", "smtp")
+    assert "status" in file.abilities
+
+
+def test_braces_that_are_no_placeholder_stay() -> None:
+    """JSON and shell use them, too."""
+    assert adapter.fill('{"a": 1} ${HOME} {profile}', {"profile": "smtp"}) == '{"a": 1} ${HOME} smtp'
+
+
+# --- senders that misbehave -------------------------------------------------------------------------
+
+
+def sender(
+    tmp_path: Path,
+    *,
+    work: str = "import time; print('ready', flush=True); time.sleep(60)",
+    talk: str = "import time; time.sleep(60)",
+    door: str = "process",
+    more: str = "",
+) -> Sender:
+    """A sender made of two Python one-liners."""
+    (tmp_path / "work.py").write_text(work, encoding="utf-8")
+    (tmp_path / "talk.py").write_text(talk, encoding="utf-8")
+    file = written(
+        tmp_path,
+        f"""
+        [sender]
+        name = "mine"
+        [start]
+        command = ["{{python}}", "{{here}}/work.py"]
+        ready_line = "ready"
+        [enqueue]
+        {door} = ["{{python}}", "{{here}}/talk.py"]
+        [timing]
+        start_s = 5
+        {more}
+        """,
+    )
+    places = {"python": sys.executable, "here": str(tmp_path)}
+    return Sender(file=read_sender(file), places=places, workdir=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Whatever a test does, no process group of it is alive afterwards."""
+    notes = tmp_path_factory.mktemp("groups")
+    monkeypatch.setenv(GROUPS, str(notes))
+    yield
+    assert list(notes.iterdir()) == []
+
+
+MAIL = {"key": "order-1"}
+
+
+def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
+    """With the command as it was filled in."""
+    mine = sender(tmp_path)
+    mine = Sender(file=mine.file, places={"python": "/no/such/python", "here": "."}, workdir=tmp_path)
+
+    with mine, pytest.raises(SenderError, match=r"\[start\] cannot start '/no/such/python .*No such file"):
+        mine.start()
+
+
+def test_a_worker_that_ends_at_once_is_one_sentence(tmp_path: Path) -> None:
+    """With its exit code and its last words."""
+    work = "import sys; print('loading'); sys.exit('no database at all')"
+
+    with sender(tmp_path, work=work) as mine, pytest.raises(SenderError) as caught:
+        mine.start()
+
+    assert "ended at once with exit code 1; its last lines: no database at all" in str(caught.value)
+
+
+def test_a_worker_that_never_gets_ready_is_killed(tmp_path: Path) -> None:
+    """The deadline is its own start_s."""
+    mine = sender(tmp_path, work="import time; print('thinking', flush=True); time.sleep(60)")
+    mine = Sender(
+        file=dataclasses.replace(mine.file, timing=adapter.Timing(start_s=0.5)),
+        places=mine.places,
+        workdir=tmp_path,
+    )
+
+    with (
+        mine,
+        pytest.raises(SenderError, match=r"did not say 'ready' within 0.5 s; its last lines: thinking"),
+    ):
+        mine.start()
+
+
+@pytest.mark.parametrize(
+    ("talk", "says"),
+    [
+        ("print('Hello, I am a sender!', flush=True); input()", "answered 'Hello, I am a sender!', which is no JSON"),
+        ("print('[1]', flush=True); input()", "right would be a JSON object"),
+        ("input(); raise SystemExit('out of memory')", "ended with exit code 1 instead of answering; its last lines: out of memory"),
+        ("input(); print('{\"ok\": false, \"error\": \"no such table\"}')", "refused mail 'order-1': no such table"),
+    ],
+)  # fmt: skip
+def test_a_process_that_answers_garbage_is_one_sentence(tmp_path: Path, talk: str, says: str) -> None:
+    """What it said, and what would be right."""
+    with sender(tmp_path, talk=talk) as mine, pytest.raises(SenderError) as caught:
+        mine.enqueue(MAIL)
+
+    assert says in str(caught.value)
+    assert "[enqueue]" in str(caught.value)
+
+
+def test_a_process_that_is_silent_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not keep us waiting for ever."""
+    monkeypatch.setattr(adapter, "ANSWER_WITHIN_S", 0.3)
+
+    with (
+        sender(tmp_path) as mine,
+        pytest.raises(SenderError, match=r"was silent for 0\.3 s instead of answering"),
+    ):
+        mine.enqueue(MAIL)
+
+
+@pytest.mark.parametrize(
+    ("talk", "says"),
+    [
+        ("pass", "answered nothing"),
+        ("raise SystemExit('no disk')", "ended with exit code 1; its last lines: no disk"),
+        ("print('ok')", "answered 'ok', which is no JSON"),
+    ],
+)
+def test_a_command_that_answers_garbage_is_one_sentence(tmp_path: Path, talk: str, says: str) -> None:
+    """The same for one run per mail."""
+    with sender(tmp_path, talk=talk, door="command") as mine, pytest.raises(SenderError) as caught:
+        mine.enqueue(MAIL)
+
+    assert says in str(caught.value)
+
+
+def test_an_address_where_nobody_listens_is_one_sentence(tmp_path: Path) -> None:
+    """Named with the address."""
+    file = read_sender(
+        written(tmp_path, GOOD.replace('command = ["mine", "enqueue"]', 'http = "http://127.0.0.1:1/"'))
+    )
+
+    with (
+        Sender(file=file, places={}, workdir=tmp_path) as mine,
+        pytest.raises(SenderError, match=r"\[enqueue\] http 'http://127.0.0.1:1/' cannot be asked"),
+    ):
+        mine.enqueue(MAIL)
+
+
+def test_a_status_without_mails_is_one_sentence(tmp_path: Path) -> None:
+    """An empty object says nothing about any mail."""
+    talk = "import sys\nfor line in sys.stdin: print('{\"ok\": true}', flush=True)"
+
+    with sender(tmp_path, talk=talk, more="[status]\n        process = true") as mine:
+        assert mine.enqueue(MAIL) == {"ok": True}
+        with pytest.raises(SenderError, match=r"\[status\] answered without a list 'mails'"):
+            mine.status()
+
+
+def test_kill_reaches_the_grandchildren(tmp_path: Path) -> None:
+    """SIGKILL goes to the group: what a worker started dies with it."""
+    work = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print('ready', child.pid, flush=True)\n"
+        "time.sleep(60)"
+    )
+    with sender(tmp_path, work=work) as mine:
+        mine.start()
+        pid = int(mine.workers[0].out.tail().split()[-1])
+        mine.kill()
+
+        assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs; a zombie nobody collected does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def test_a_worker_that_ignores_the_stop_signal_is_killed_and_told(tmp_path: Path) -> None:
+    """`in_time` is the finding; nothing is left."""
+    work = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    with sender(tmp_path, work=work, more="[stop]\n        timeout_s = 0.3") as mine:
+        mine.start()
+        mine.signal_stop()
+
+        assert [each.in_time for each in mine.await_stop()] == [False]
+        assert mine.workers == []
+
+
+def test_output_is_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that logs for ever does not fill the disk; its last lines are still known."""
+    monkeypatch.setattr(adapter, "OUTPUT_LIMIT_BYTES", 1000)
+    work = "import time\nfor n in range(3000): print('line', n)\nprint('ready', flush=True); time.sleep(60)"
+    with sender(tmp_path, work=work) as mine:
+        mine.start()
+
+        assert sum(path.stat().st_size for path in tmp_path.glob("worker-*.out")) == 1000
+        assert mine.workers[0].out.tail(1) == "ready"
+
+
+def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What `certify` does last, also after Ctrl-C."""
+    mine = sender(tmp_path)
+    mine.start()
+
+    adapter.kill_groups(Path(os.environ[GROUPS]))
+
+    process = mine.workers[0].process
+    before = monotonic_s()
+    assert process.wait(timeout=5) == -9
+    assert monotonic_s() - before < 5
+    mine.close()

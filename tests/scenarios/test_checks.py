@@ -1,0 +1,231 @@
+"""The judge is judged: hand-made histories with known verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from scenarios import checks
+from scenarios.checks import Policy
+from scenarios.history import History, Try
+from simulator.provider.obligations import Reported
+from tests.scenarios.made import ANN, copy, history, owed, tried
+
+BOB = "bob@example.com"
+LOST = tried(1, "hang", sent="nothing", took=True)
+ACCEPTED, FAILED, UNKNOWN, PENDING = Reported.ACCEPTED, Reported.FAILED, Reported.UNKNOWN, Reported.PENDING
+
+good = history((owed(state=ACCEPTED),), (copy(1),), (tried(1, took=True),))
+no_findings: list[str] = []
+
+#: Name -> history, policy, and the kinds of findings that must come out of the questions asked everywhere.
+EVERYWHERE: dict[str, tuple[History, Policy, list[str]]] = {
+    "one copy": (good, Policy.EXACTLY_ONCE, no_findings),
+    "two copies": (history((owed(state=ACCEPTED),), (copy(1), copy(2))), Policy.EXACTLY_ONCE, ["duplicated"]),
+    "two copies, two promised": (
+        history((owed(state=ACCEPTED, copies=2),), (copy(1), copy(2))), Policy.EXACTLY_ONCE, no_findings
+    ),
+    "a doubt excuses no copy at most once": (
+        history((owed(state=ACCEPTED),), (copy(1), copy(2)), (LOST, tried(2, took=True))),
+        Policy.AT_MOST_ONCE,
+        ["duplicated"],
+    ),
+    "a doubt excuses one copy at least once": (
+        history((owed(state=ACCEPTED),), (copy(1), copy(2)), (LOST, tried(2, took=True))),
+        Policy.AT_LEAST_ONCE,
+        no_findings,
+    ),
+    "a doubt excuses no other bytes": (
+        history((owed(state=ACCEPTED),), (copy(1), copy(2, sha256="bb")), (LOST, tried(2, took=True))),
+        Policy.AT_LEAST_ONCE,
+        ["identity changed"],
+    ),
+    "a doubt excuses only one copy": (
+        history(
+            (owed(state=ACCEPTED),),
+            (copy(1), copy(2), copy(3)),
+            (LOST, tried(2, took=True), tried(3, took=True)),
+        ),
+        Policy.AT_LEAST_ONCE,
+        ["duplicated"],
+    ),
+    "no copy, called sent": (history((owed(state=ACCEPTED),)), Policy.EXACTLY_ONCE, ["lost"]),
+    "no copy, still waiting": (history((owed(state=PENDING),)), Policy.EXACTLY_ONCE, ["stuck"]),
+    "no copy, unknown to the sender": (history((owed(),)), Policy.EXACTLY_ONCE, ["lost"]),
+    "one of two promised": (
+        history((owed(state=ACCEPTED, copies=2),), (copy(1),)), Policy.EXACTLY_ONCE, ["lost"]
+    ),
+    "no copy, parked": (history((owed(state=UNKNOWN),)), Policy.AT_MOST_ONCE, no_findings),
+    "no copy, refused": (
+        history((owed(state=FAILED),), (), (tried(1, "550 5.1.1 no"),)), Policy.EXACTLY_ONCE, no_findings
+    ),
+    "no copy, failed without a refusal": (
+        history((owed(state=FAILED),), (), (tried(1, "451 4.3.0 later"),)), Policy.EXACTLY_ONCE, ["lost"]
+    ),
+    "copy, called failed": (history((owed(state=FAILED),), (copy(1),)), Policy.EXACTLY_ONCE, ["misreported"]),
+    "copy for a stranger": (
+        history((owed(state=ACCEPTED),), (copy(1), copy(2, "eve@example.com", ref=None))),
+        Policy.EXACTLY_ONCE,
+        ["phantom"],
+    ),
+    "copy gone astray": (
+        history((owed(state=ACCEPTED),), (copy(1), copy(2, "eve@example.com"))),
+        Policy.EXACTLY_ONCE,
+        ["misdirected"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_the_verdict_on_a_history_is_known(name: str) -> None:
+    """What each history is accused of, and nothing else."""
+    given, policy, expected = EVERYWHERE[name]
+
+    assert expected == [finding.kind for finding in checks.everywhere(given, policy)]
+
+
+def only(check: Callable[[History], list[checks.Finding]], given: History) -> str:
+    """Return the kind of the only finding, or nothing."""
+    found = check(given)
+    assert len(found) <= 1
+    return found[0].kind if found else ""
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"), [(FAILED, "given up"), (UNKNOWN, "given up"), (ACCEPTED, ""), (PENDING, "")]
+)
+def test_a_mail_that_must_arrive_may_not_be_given_up(state: Reported, kind: str) -> None:
+    """Parking is honest, and not enough where nothing was ever in doubt."""
+    copies = (copy(1),) if state is ACCEPTED else ()
+
+    assert only(partial(checks.given_up, recipients=[ANN]), history((owed(state=state),), copies)) == kind
+
+
+@pytest.mark.parametrize(("state", "kind"), [(FAILED, ""), (Reported.DEAD, ""), (PENDING, "misreported")])
+def test_a_refusal_is_reported(state: Reported, kind: str) -> None:
+    """Failed, or in the dead letters: both are honest."""
+    assert only(partial(checks.not_refused, recipients=[ANN]), history((owed(state=state),))) == kind
+
+
+def test_who_cannot_be_asked_is_not_accused_of_silence() -> None:
+    """Without a status only the ledger speaks."""
+    silent = history((owed(),), (copy(1),), knows_states=False)
+
+    assert checks.not_refused(silent, [ANN]) == []
+    assert checks.not_said(silent, [ANN]) == []
+
+
+def test_what_was_accepted_must_be_called_accepted() -> None:
+    """Accepted, answered in full, and still unknown: the sender lost its own knowledge."""
+    assert checks.not_said(good, [ANN]) == []
+    assert [each.kind for each in checks.not_said(history((owed(state=UNKNOWN),), (copy(1),)), [ANN])] == [
+        "misreported"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"), [(FAILED, "misreported"), (UNKNOWN, ""), (ACCEPTED, ""), (None, "")]
+)
+def test_a_mail_in_doubt_is_never_failed(state: Reported | None, kind: str) -> None:
+    """A refusal after a doubt says nothing about the first attempt."""
+    assert (
+        only(partial(checks.reported_failed, recipient=ANN), history((owed(state=state),), (copy(1),)))
+        == kind
+    )
+
+
+REFUSAL = tried(1, "550 5.1.1 no such mailbox")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "kind"),
+    [
+        ((REFUSAL,), ""),
+        ((tried(1, "451 4.3.0 later"), tried(2, "550 5.1.1 no")), ""),
+        ((REFUSAL, tried(2, took=True)), "tried again"),
+        ((tried(1, "400"), tried(2, "400")), "tried again"),
+        ((tried(1, "503"), tried(2, "503")), ""),
+        # A refusal that never reached the sender is none.
+        ((replace(REFUSAL, sent="nothing"), tried(2, took=True)), ""),
+        # "Refused", although it was taken: a lie of the provider, and no end for the sender.
+        ((tried(1, "554 5.0.0", took=True), tried(2, took=True)), ""),
+    ],
+)
+def test_nothing_is_tried_after_a_refusal_for_good(attempts: tuple[Try, ...], kind: str) -> None:
+    """5yz, 400 and 422, told in full, are the end."""
+    given = history((owed(),), (), attempts)
+
+    assert only(partial(checks.again_after_refusal, recipients=[ANN]), given) == kind
+
+
+def test_nothing_is_tried_after_a_yes() -> None:
+    """A yes told in full is the end, one for each promised copy."""
+    twice = (tried(1, took=True), tried(2, took=True))
+
+    assert only(checks.again_after_acceptance, good) == ""
+    assert only(checks.again_after_acceptance, history((owed(),), (), twice)) == "tried again"
+    assert only(checks.again_after_acceptance, history((owed(copies=2),), (), twice)) == ""
+    assert only(checks.again_after_acceptance, history((owed(),), (), (LOST, tried(2, took=True)))) == ""
+
+
+def test_only_so_many_attempts_are_right() -> None:
+    """For refusals of one of several recipients, where the answer of the attempt is about the others."""
+    given = history((owed(),), (), (tried(1), tried(2)))
+
+    assert only(partial(checks.tried_more_than, recipient=ANN, times=1), given) == "tried again"
+    assert only(partial(checks.tried_more_than, recipient=ANN, times=2), given) == ""
+
+
+@pytest.mark.parametrize(("second_s", "kind"), [(2.5, "too early"), (4.2, ""), (4.05, "")])
+def test_retry_after_is_a_minimum(second_s: float, kind: str) -> None:
+    """Counted from the end of the refusal (1.1 s), with a tenth of a second of grace."""
+    given = history((owed(),), (), (tried(1, "429"), tried(2, begins_s=second_s)))
+
+    assert only(partial(checks.too_early, recipient=ANN, wait_s=3.0), given) == kind
+
+
+def test_identity_must_not_change() -> None:
+    """Neither the Message-ID nor the key; an attempt that never got so far proves nothing."""
+    ask = partial(checks.changed_identity, recipient=ANN)
+
+    assert (
+        ask(history((owed(),), (), (tried(1, key="k"), tried(2, key="k"), tried(3, message_id=None)))) == []
+    )
+    assert (
+        only(ask, history((owed(),), (), (tried(1), tried(2, message_id="<2@shop>")))) == "identity changed"
+    )
+    assert only(ask, history((owed(),), (), (tried(1, key="a"), tried(2, key="b")))) == "identity changed"
+
+
+def test_bytes_must_not_change() -> None:
+    """Seen in two copies, or in a key that was refused for another body."""
+    ask = partial(checks.changed_bytes, recipient=ANN)
+
+    assert ask(history((owed(),), (copy(1), copy(2)))) == []
+    assert only(ask, history((owed(),), (copy(1), copy(2, sha256="bb")))) == "bytes differ"
+    assert only(ask, history((owed(),), (), (tried(1, "refused: key_reused"),))) == "bytes differ"
+
+
+def test_parked_mail_is_named() -> None:
+    """It is no fault, and a person must hear of it."""
+    assert checks.parked(history((owed(state=UNKNOWN), owed(BOB, state=ACCEPTED)))) == [ANN]
+
+
+def test_a_finding_names_the_mail() -> None:
+    """Recipient, copies, provider ids and attempts are there to look for."""
+    (finding,) = checks.duplicated(history((owed(state=ACCEPTED),), (copy(1), copy(2))), Policy.EXACTLY_ONCE)
+
+    assert finding.as_json() == {
+        "kind": "duplicated",
+        "ref": "order-1",
+        "recipient": ANN,
+        "sentence": "accepted 2 times, at most 1 is right",
+        "copies": 2,
+        "ids": ["msg_1", "msg_2"],
+        "message_ids": ["<1@shop>"],
+        "keys": [],
+        "attempts": ["att_1", "att_2"],
+    }

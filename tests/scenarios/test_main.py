@@ -1,0 +1,16 @@
+"""`python -m scenarios`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_the_module_can_be_run() -> None:
+    """It says what it can do."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios", "certify", "--help"], capture_output=True, text=True, check=True
+    )
+
+    for option in ("--sender", "--profile", "--select", "--quick", "--seed", "--report", "--list"):
+        assert option in done.stdout

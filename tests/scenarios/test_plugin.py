@@ -1,0 +1,76 @@
+"""The suite under plain pytest: the same scenarios, with and without pytest-xdist."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.plugin import promises
+from tests.house.places import ROOT
+from tests.scenarios.running import SENDERS, by_status, certificate_in
+
+TINY = str(SENDERS / "tiny.toml")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "scenarios", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+    )
+
+
+@pytest.mark.parametrize("parallel", [[], ["-n", "2"]], ids=["one process", "xdist"])
+def test_pytest_writes_the_same_certificate(tmp_path: Path, parallel: list[str]) -> None:
+    """A pass on one wire each, and the results of xdist's processes come together."""
+    done = run("--sender", TINY, "--select", "*.business.rollback", "--report", str(tmp_path), *parallel)
+
+    assert done.returncode == 0, done.stdout
+    certificate = certificate_in(tmp_path)
+    assert by_status(certificate, "pass") == {"http.business.rollback", "smtp.business.rollback"}
+    assert certificate["promises"][0]["evidence"]["mails"] != []
+    assert f"--sender {TINY}" in certificate["replay"]
+
+
+def test_a_broken_promise_is_a_failed_test_that_says_what_broke(tmp_path: Path) -> None:
+    """No traceback of ours: the finding."""
+    done = run(
+        *("--sender", str(SENDERS / "known_bad" / "retries_5yz.toml")),
+        *("--select", "refused.content", "--report", str(tmp_path)),
+    )
+
+    assert done.returncode == 1
+    assert "tried again" in done.stdout or "misreported" in done.stdout
+    assert by_status(certificate_in(tmp_path), "fail") == {"smtp.refused.content"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sender", "no-such.toml"], "cannot read the sender file"),
+        (
+            ["--sender", str(SENDERS / "known_bad" / "retries_5yz.toml"), "--profile", "http"],
+            "does not name 'http'",
+        ),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(arguments: list[str], says: str) -> None:
+    """Before anything is started."""
+    done = run(*arguments)
+
+    assert done.returncode != 0
+    assert says in done.stdout + done.stderr
+
+
+def test_a_promise_nobody_made_cannot_be_tested() -> None:
+    """A typing error in a mark is found when the scenario is read."""
+    with pytest.raises(AssertionError, match=r"no promise is called 'crash\.never'"):
+        promises("crash.never")

@@ -1,0 +1,149 @@
+"""The stage: what it waits for, when it refuses to judge, and what it leaves in a certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import scenarios
+from scenarios.adapter import SenderFile, Timing, read_sender
+from scenarios.checks import Policy
+from scenarios.service import Service
+from scenarios.stage import Broken, Invalid, Rehearsal, Stage
+
+SENDERS = Path(scenarios.__file__).parent / "senders"
+TINY = read_sender(SENDERS / "tiny.toml")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("simulator")) as running:
+        yield running
+
+
+def staged(service: Service, tmp_path: Path, file: SenderFile = TINY, profile: str = "http") -> Stage:
+    quick = replace(file, timing=replace(file.timing, settle_s=4.0))
+    return Stage(service, Rehearsal(file=quick, profile=profile, seed=1, name="test-stage"), tmp_path)
+
+
+def test_a_mail_and_its_bystander_arrive(service: Service, tmp_path: Path) -> None:
+    """The plainest scenario: no fault, two mails, each once."""
+    with staged(service, tmp_path) as stage:
+        mail = stage.mail("order-1")
+        stage.start()
+        stage.enqueue(mail)
+        history = stage.calm()
+        stage.judge(arrive=[mail])
+
+    assert len(history.acceptances) == len(history.obligations) == 2
+    assert not history.moving
+    assert stage.sender.workers == []
+
+
+def test_a_fault_that_never_struck_makes_the_scenario_invalid(service: Service, tmp_path: Path) -> None:
+    """Green would be a lie: nothing was put to the test."""
+    with staged(service, tmp_path) as stage:
+        mail = stage.mail("order-1")
+        stage.plan({"name": "elsewhere", "fault": "accept_then_hang_up", "recipient": "nobody@example.com"})
+        stage.start()
+        stage.enqueue(mail)
+        stage.calm()
+
+        with pytest.raises(Invalid, match="'elsewhere' never struck"):
+            stage.judge(arrive=[mail])
+
+
+def test_a_fault_that_may_stay_idle_is_no_trouble(service: Service, tmp_path: Path) -> None:
+    """Some faults meet only senders that try again."""
+    with staged(service, tmp_path) as stage:
+        mail = stage.mail("order-1")
+        stage.plan(
+            {"name": "maybe", "fault": "hang_up", "recipient": "nobody@example.com"}, optional=["maybe"]
+        )
+        stage.start()
+        stage.enqueue(mail)
+        stage.calm()
+        stage.judge(arrive=[mail])
+
+
+def test_waiting_for_what_never_comes_ends(service: Service, tmp_path: Path) -> None:
+    """Each wait has a deadline, and says what did not come."""
+    with staged(service, tmp_path) as stage:
+        mail = stage.mail("order-1")
+        stage.plan({"name": "held", "fault": "accept_then_hold"})
+
+        with pytest.raises(Invalid, match="no attempt for order-1"):
+            stage.await_held(mail)
+        with pytest.raises(Invalid, match="'held' never struck within 4 s"):
+            stage.await_struck("held")
+        stage.await_struck("held", at_most_s=0.1)
+
+
+def test_a_mail_nobody_sends_is_found_stuck_or_lost(service: Service, tmp_path: Path) -> None:
+    """A worker that lives and does nothing: the calm ends at its deadline, and each mail is named."""
+    idle = replace(TINY, start=("{python}", "-c", "print('ready', flush=True); input()"), ready_line=None)
+    idle = replace(idle, start=("{python}", "-c", "import time; time.sleep(60)"))
+    with staged(service, tmp_path, idle) as stage:
+        mail = stage.mail("order-1")
+        stage.start()
+        stage.enqueue(mail)
+        assert stage.calm().moving
+
+        with pytest.raises(Broken) as caught:
+            stage.judge(arrive=[mail])
+        evidence = json.loads(json.dumps(stage.evidence()))
+
+    assert [(each.kind, each.recipient) for each in caught.value.findings] == [
+        ("stuck", "bystander.test-stage@example.com"),
+        ("stuck", mail.recipient),
+    ]
+    assert [each["recipient"] for each in evidence["mails"]] == [
+        "bystander.test-stage@example.com",
+        mail.recipient,
+    ]
+    assert any("committed" in moment["text"] for moment in evidence["timeline"])
+
+
+def test_without_a_status_the_ledger_alone_is_asked(service: Service, tmp_path: Path) -> None:
+    """It takes longer, for nobody says when it is over."""
+    silent = replace(
+        TINY,
+        status=None,
+        timing=Timing(timeout_s=0.5, retry_cap_s=0.3, lease_s=0.5),
+    )
+    with staged(service, tmp_path, silent) as stage:
+        mail = stage.mail("order-1")
+        stage.start()
+        stage.enqueue(mail)
+        history = stage.calm()
+        stage.judge(arrive=[mail])
+
+    assert not history.knows_states
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "policy"),
+    [
+        ("tiny", "http", Policy.EXACTLY_ONCE),
+        ("tiny", "smtp", Policy.AT_MOST_ONCE),
+        ("tiny_at_least_once", "http", Policy.AT_LEAST_ONCE),
+        ("tiny_at_least_once", "smtp", Policy.AT_LEAST_ONCE),
+        ("tiny_without_keys", "http", Policy.AT_MOST_ONCE),
+    ],
+)
+def test_the_policy_follows_from_wire_and_abilities(
+    service: Service, tmp_path: Path, name: str, profile: str, policy: Policy
+) -> None:
+    """Exactly once only where a key makes it possible."""
+    stage = staged(service, tmp_path, read_sender(SENDERS / f"{name}.toml"), profile)
+
+    assert stage.policy is policy
+
+
+def test_the_same_seed_gives_the_same_contents(service: Service, tmp_path: Path) -> None:
+    """Dice belong to the scenario, not to the run."""
+    assert staged(service, tmp_path).rng.random() == staged(service, tmp_path).rng.random()
