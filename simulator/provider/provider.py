@@ -321,9 +321,10 @@ class Provider:
 
     def _learn(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> None:
         attempt.stage = stage
-        # One that was open over a reset and goes on belongs to the new time.
-        self.account(attempt.account, now).attempts.setdefault(attempt.id, attempt)
-        if detail.credential is not None:
+        if attempt.state is not AttemptState.CLOSED:
+            # One that was open over a reset and goes on belongs to the new time; one that had ended does not.
+            self.account(attempt.account, now).attempts.setdefault(attempt.id, attempt)
+        if detail.credential is not None and attempt.state is not AttemptState.CLOSED:
             self._move(attempt, self.account_of(detail.credential), now)
         if detail.sender is not None:
             attempt.sender = detail.sender

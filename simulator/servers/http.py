@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -76,20 +76,20 @@ class HttpLine(Line):
         """The request being answered right now; with pipelining uvicorn itself only knows the last one read."""
 
 
-class Door:
-    """Promise of whoever looks at connections before anything is read."""
+class Door(Protocol):
+    """Whoever looks at connections before anything is read."""
 
     def is_guarded(self) -> bool:
         """Tell whether a connection that comes now must be looked at."""
-        raise NotImplementedError
+        ...
 
     async def receive(self, visitor: Visitor) -> None:
         """Look at a connection: let it in, or see it out."""
-        raise NotImplementedError
+        ...
 
     def left(self, line: HttpLine) -> None:
         """The connection is over."""
-        raise NotImplementedError
+        ...
 
 
 class Visitor(HttpToolsProtocol):
@@ -389,8 +389,8 @@ class _Read:
     mail: Submission | Refused | Reply
 
 
-class NativeApi(Door):
-    """The sender's side of the HTTP wire. `app` is the ASGI application."""
+class NativeApi:
+    """The sender's side of the HTTP wire, and its `Door`. `app` is the ASGI application."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The SMTP server: the dialogue of RFC 5321 with a provider that may go wrong at every stage of it.
 
-Each command asks `provider.step` first and hands whatever goes wrong to `Wire`. Here live the order of
-commands, their syntax and the reading of mail data; words come from `simulator.dialects.smtp`, decisions
-from `simulator.provider`. Nothing in this file knows a rule.
+Each command asks `provider.step` first and hands whatever goes wrong to `Wire`. Here lives the order of
+commands; their syntax is `smtp_syntax`, what comes in waits in `inbox`, words come from
+`simulator.dialects.smtp`, decisions from `simulator.provider`. Nothing in this file knows a rule.
 """
 
 from __future__ import annotations
@@ -23,13 +23,21 @@ from simulator.dialects.smtp import GARBLED, lines, part_of, reply
 from simulator.provider.answer import Answer, Garble, Hang, Reason, Refused, Reply, Words, spoken
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.message import (
-    HEADER_LIMIT_BYTES,
     Submission,
     from_bytes,
     header,
     read_headers,
 )
 from simulator.provider.provider import Detail, Provider
+from simulator.servers.inbox import Inbox, MailData, Trouble, has_bare_line_ends
+from simulator.servers.smtp_syntax import (
+    MAIL_PARAMETERS,
+    RCPT_PARAMETERS,
+    Objection,
+    need_utf8,
+    read_parameters,
+    read_path,
+)
 from simulator.servers.wire import Line, Wire
 
 Commit = Callable[[], Awaitable[None]]
@@ -42,282 +50,10 @@ log = logging.getLogger(__name__)
 COMMAND_LIMIT_BYTES = 2_048
 #: Longest line of an AUTH exchange (RFC 4954, section 4).
 AUTH_LIMIT_BYTES = 12_288
-#: Longest mailbox in octets: a path of 256 without its brackets (RFC 5321, section 4.5.3.1.3). The 64 octets
-#: of a local part are not insisted on: return paths that carry a recipient are longer, and real servers take them.
-MAILBOX_LIMIT_BYTES = 254
 #: Recipients of one transaction where the account has no limit: memory must stay bounded.
 RECIPIENT_LIMIT = 10_000
-#: Unread input that makes us stop reading from the socket.
-INBOX_LIMIT_BYTES = 256 * 1024
 #: Commands in a row that are none: somebody speaks another protocol.
 PATIENCE = 20
-
-
-# --- reading commands -------------------------------------------------------------------------------
-
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\u0080-\U0010ffff]+"
-_QUOTED = r'"(?:[ !#-\[\]-~\u0080-\U0010ffff]|\\[ -~])*"'
-# An underscore is no letter of a host name, but container names have them and real servers take them.
-_LABEL = r"[A-Za-z0-9_\u0080-\U0010ffff](?:[A-Za-z0-9_\-\u0080-\U0010ffff]*[A-Za-z0-9_\u0080-\U0010ffff])?"
-_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[!-Z^-~]+\])"
-_PATH = re.compile(
-    # A source route must be understood and ignored (RFC 5321, section 4.1.1.3 and appendix C).
-    rf"<(?:@{_DOMAIN}(?:,@{_DOMAIN})*:)?"
-    rf"(?P<mailbox>(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@{_DOMAIN})>(?= |\Z)"
-)
-_NULL_PATH = re.compile(r"<>(?= |\Z)")
-_POSTMASTER = re.compile(r"<(?P<mailbox>postmaster)>(?= |\Z)", re.IGNORECASE)
-_PARAMETER = re.compile(r"(?P<key>[A-Za-z0-9][A-Za-z0-9\-]*)(?:=(?P<value>[!-<>-~\u0080-\U0010ffff]+))?\Z")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_XTEXT = re.compile(r"(?:[!-*,-<>-~]|\+[0-9A-F]{2})+\Z")
-
-#: Parameters of MAIL and what their values look like (None: there is no value).
-MAIL_PARAMETERS: dict[str, re.Pattern[str] | None] = {
-    "SIZE": re.compile(r"[0-9]{1,20}\Z"),
-    "BODY": re.compile(r"(?:7BIT|8BITMIME)\Z", re.IGNORECASE),
-    "SMTPUTF8": None,
-    "AUTH": re.compile(r"(?:<>|(?:[!-*,-<>-~]|\+[0-9A-F]{2})+)\Z"),
-    "RET": re.compile(r"(?:FULL|HDRS)\Z", re.IGNORECASE),
-    "ENVID": _XTEXT,
-}
-#: The same of RCPT. DSN is not announced, but senders that ask for it anyway need not fail here.
-RCPT_PARAMETERS: dict[str, re.Pattern[str] | None] = {
-    "NOTIFY": re.compile(
-        r"(?:NEVER|(?:SUCCESS|FAILURE|DELAY)(?:,(?:SUCCESS|FAILURE|DELAY)){0,2})\Z", re.IGNORECASE
-    ),
-    "ORCPT": re.compile(r"[A-Za-z0-9\-]+;[!-<>-~\u0080-\U0010ffff]+\Z"),
-}
-
-
-class Objection(Exception):
-    """A command is not well-formed; carries the reply that says so."""
-
-    def __init__(self, code: int, enhanced: str, text: str) -> None:
-        super().__init__(text)
-        self.reply = lines(code, enhanced, text)
-
-
-def read_path(arg: str, keyword: str) -> tuple[str, str]:
-    """Split `FROM:<path> parameters` into mailbox and the rest. The null path gives an empty mailbox.
-
-    RFC 5321, section 4.1.2, with two liberties that all real servers take: spaces after the colon, and an
-    underscore in a domain. Raises `Objection` for everything else.
-    """
-    sending = keyword == "FROM:"
-    enhanced, command = ("5.1.7", "MAIL FROM") if sending else ("5.1.3", "RCPT TO")
-    if arg[: len(keyword)].upper() != keyword:
-        raise Objection(501, "5.5.4", f"syntax: {command}:<address>")
-    path = arg[len(keyword) :].lstrip(" ")
-    if sending and (null := _NULL_PATH.match(path)) is not None:
-        return "", path[null.end() :]
-    found = _PATH.match(path) or (None if sending else _POSTMASTER.match(path))
-    if found is None:
-        raise Objection(501, enhanced, f"bad address syntax: {command}:<local-part@domain>")
-    mailbox = found["mailbox"]
-    if _SURROGATE.search(mailbox) is not None:
-        raise Objection(501, enhanced, "the address is not UTF-8")
-    if len(mailbox.encode()) > MAILBOX_LIMIT_BYTES:
-        raise Objection(501, enhanced, f"an address has at most {MAILBOX_LIMIT_BYTES} octets")
-    return mailbox, path[found.end() :]
-
-
-def read_parameters(rest: str, known: dict[str, re.Pattern[str] | None]) -> dict[str, str]:
-    """Read ` KEY=VALUE KEY` (RFC 5321, section 4.1.2). Raises `Objection` for unknown or malformed ones."""
-    parameters: dict[str, str] = {}
-    for word in rest.split():
-        found = _PARAMETER.match(word)
-        if found is None:
-            raise Objection(501, "5.5.4", "bad parameter syntax: KEYWORD or KEYWORD=value")
-        key, value = found["key"].upper(), found["value"]
-        if key not in known:
-            raise Objection(555, "5.5.4", f"parameter {key} is not known here")
-        wanted = known[key]
-        if key in parameters or (value is None) != (wanted is None):
-            raise Objection(501, "5.5.4", f"bad use of parameter {key}")
-        if wanted is not None and wanted.match(value) is None:
-            raise Objection(501, "5.5.4", f"bad value of parameter {key}")
-        parameters[key] = value or ""
-    return parameters
-
-
-def _need_utf8(mailbox: str, allowed: bool) -> None:
-    """RFC 6531, section 3.5: without SMTPUTF8 an address is ASCII."""
-    if not allowed and not mailbox.isascii():
-        raise Objection(553, "5.6.7", "an address that is not ASCII needs SMTPUTF8")
-
-
-# --- reading what comes in --------------------------------------------------------------------------
-
-
-class Trouble(Enum):
-    """Why there is no line."""
-
-    TOO_LONG = auto()
-    GONE = auto()
-    """The connection is over, or the sender said that it says no more."""
-    IDLE = auto()
-    DISMISSED = auto()
-
-
-class Inbox:
-    """What the sender sent and nobody has read yet. Bounded: when it is full, the socket is not read."""
-
-    def __init__(self, transport: asyncio.Transport, clock: Clock) -> None:
-        self.data = bytearray()
-        self._transport = transport
-        self._clock = clock
-        self._waiter: asyncio.Future[None] | None = None
-        self._paused = False
-        self._deaf = False
-        self._ended = False
-        self._lost = False
-        self._dismissed = False
-        self.gave_up = False
-        """The sender took too long."""
-        self.waiting_since: float | None = None
-        """Monotonic time since which the session waits for input; None: it does something else."""
-
-    def feed(self, data: bytes) -> None:
-        """Take what came."""
-        if self._deaf:
-            return
-        self.data += data
-        if len(self.data) > INBOX_LIMIT_BYTES and not self._paused and not self._transport.is_closing():
-            self._paused = True
-            self._transport.pause_reading()
-        self._wake()
-
-    def turn_deaf(self) -> None:
-        """Forget what is there, and whatever comes; keep reading, so that the end is noticed."""
-        self._deaf = True
-        self.data.clear()
-        self._resume()
-
-    def ended(self) -> None:
-        """The sender sent FIN: what it said before still counts."""
-        self._ended = True
-        self._wake()
-
-    def lost(self) -> None:
-        """The connection is over."""
-        self._lost = True
-        self._wake()
-
-    def give_up(self) -> None:
-        """The sender took too long: whoever waits for it shall not any more."""
-        self.gave_up = True
-        self._wake()
-
-    def dismiss(self) -> None:
-        """The server stops: no further command is read."""
-        self._dismissed = True
-        self._wake()
-
-    async def more(self) -> bool:
-        """Wait for more input than there is now. False: there will be none."""
-        if self._lost or self._ended or self.gave_up:
-            return False
-        self._resume()
-        self._waiter = asyncio.get_running_loop().create_future()
-        self.waiting_since = self._clock.monotonic()
-        size = len(self.data)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            self.waiting_since = None
-        return len(self.data) > size
-
-    async def line(self, limit_bytes: int) -> bytes | Trouble:
-        """Return the next line up to and including its LF. A line that is too long is read to its end."""
-        searched = 0
-        too_long = False
-        # What came before the connection broke is not obeyed any more: nobody could be answered.
-        while not self._lost and not self._dismissed:
-            end = self.data.find(b"\n", searched)
-            if end >= 0:
-                line = bytes(self.data[: end + 1])
-                del self.data[: end + 1]
-                return Trouble.TOO_LONG if too_long or len(line) > limit_bytes else line
-            if len(self.data) > limit_bytes:
-                too_long = True
-                self.data.clear()
-            searched = len(self.data)
-            if not await self.more() and not self._dismissed:
-                return Trouble.IDLE if self.gave_up else Trouble.GONE
-        return Trouble.GONE if self._lost else Trouble.DISMISSED
-
-    def _resume(self) -> None:
-        if self._paused and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-class MailData:
-    """Mail data on its way in: finds its end, takes the transparent dots out (RFC 5321, section 4.5.2).
-
-    Works on whole chunks, not on lines: lines may be of any length (many real mails have lines far over the
-    998 characters of RFC 5322), and 10 MB take milliseconds. Only CRLF . CRLF is an end, whatever else looks
-    like one: a server that takes LF . LF for it lets strangers smuggle mail in (CVE-2023-51764).
-    """
-
-    _END: ClassVar[bytes] = b"\r\n.\r\n"
-
-    def __init__(self, limit_bytes: int) -> None:
-        # The CRLF of the DATA command counts: a lone dot in the first line is an end too.
-        self._data = bytearray(b"\r\n")
-        self._limit_bytes = limit_bytes
-        # Transparent dots do not count, and at worst every three octets have one (`..` CRLF for `.` CRLF).
-        self._room = limit_bytes + limit_bytes // 3 + 16
-        self._searched = 0
-        self._head_searched = 0
-        self.too_large = False
-
-    def feed(self, inbox: bytearray) -> bool:
-        """Move what belongs to the mail out of `inbox`. True: the end was there, the rest stays in `inbox`."""
-        self._data += inbox
-        inbox.clear()
-        end = self._data.find(self._END, self._searched)
-        if end >= 0:
-            inbox += memoryview(self._data)[end + len(self._END) :]
-            del self._data[end + 2 :]
-            self.too_large = self.too_large or len(self._data) > self._room
-            return True
-        if len(self._data) > self._room:
-            self.too_large = True
-            del self._data[: -len(self._END)]
-        self._searched = max(0, len(self._data) - len(self._END) + 1)
-        return False
-
-    def head(self) -> bytes | None:
-        """Return the header block once it is whole (or longer than anybody reads); None before."""
-        if self.too_large:
-            return b""
-        end = self._data.find(b"\r\n\r\n", self._head_searched)
-        if end >= 0:
-            return bytes(self._data[2 : end + 4])
-        if len(self._data) > HEADER_LIMIT_BYTES:
-            return bytes(self._data[2:])
-        self._head_searched = max(0, len(self._data) - 3)
-        return None
-
-    def raw(self) -> bytes | None:
-        """Return the mail as it was before it was made transparent; None if it is too large."""
-        if self.too_large:
-            return None
-        mail = bytes(memoryview(self._data.replace(b"\r\n.", b"\r\n"))[2:])
-        self.too_large = len(mail) > self._limit_bytes
-        return None if self.too_large else mail
-
-
-def has_bare_line_ends(raw: bytes) -> bool:
-    """Tell whether there is a CR or LF that is not part of CRLF."""
-    pairs = raw.count(b"\r\n")
-    return raw.count(b"\r") != pairs or raw.count(b"\n") != pairs
 
 
 # --- the dialogue -----------------------------------------------------------------------------------
@@ -792,7 +528,7 @@ class SmtpSession(SMTP):
             parameters = read_parameters(rest, MAIL_PARAMETERS)
             if parameters and not self.session.extended_smtp:
                 raise Objection(555, "5.5.4", "parameters need EHLO")
-            _need_utf8(sender, "SMTPUTF8" in parameters)
+            need_utf8(sender, "SMTPUTF8" in parameters)
         except Objection as objection:
             await self._refuse(objection.reply, ends=True)
             return
@@ -819,7 +555,7 @@ class SmtpSession(SMTP):
             parameters = read_parameters(rest, RCPT_PARAMETERS)
             if parameters and not self.session.extended_smtp:
                 raise Objection(555, "5.5.4", "parameters need EHLO")
-            _need_utf8(recipient, self.envelope.smtp_utf8)
+            need_utf8(recipient, self.envelope.smtp_utf8)
         except Objection as objection:
             await self._refuse(objection.reply)
             return

@@ -398,6 +398,18 @@ def test_a_reset_forgets_everything() -> None:
     assert booked(it) == 1
 
 
+def test_an_attempt_that_ended_before_a_reset_does_not_come_back() -> None:
+    """QUIT on a pooled connection asks for the attempt that ended long ago; a new time knows nothing of it."""
+    it = Provider(now=NOW)
+    attempt = it.open("smtp", "peer", NOW)
+    it.close(attempt, NOW)
+    it.reset("default", NOW)
+
+    it.step(attempt, "quit", Detail(credential="somebody"), NOW)
+
+    assert it.account("default", NOW).attempts == {}
+
+
 def test_an_attempt_open_over_a_reset_ends_in_peace() -> None:
     """It is forgotten; only if it goes on does it belong to the new time."""
     it = provider()

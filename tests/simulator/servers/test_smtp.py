@@ -41,18 +41,10 @@ from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked,
 from simulator.provider.limits import Limits
 from simulator.provider.plan import Pattern, Plan, Rule, When, Who
 from simulator.provider.provider import Provider, Setup
-from simulator.servers.smtp import (
-    COMMAND_LIMIT_BYTES,
-    MAIL_PARAMETERS,
-    RCPT_PARAMETERS,
-    MailData,
-    Objection,
-    SmtpServer,
-    has_bare_line_ends,
-    read_parameters,
-    read_path,
-)
+from simulator.servers.inbox import has_bare_line_ends
+from simulator.servers.smtp import COMMAND_LIMIT_BYTES, SmtpServer
 from simulator.servers.wire import Holds, Wire
+from tests.simulator.servers.bodies import BODIES, transparent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEADLINE_S = 20.0
@@ -173,15 +165,6 @@ class Client:
         assert (await self.ask(b"RCPT TO:<" + to + b">")).startswith(b"250 ")
         assert (await self.ask(b"DATA")).startswith(b"354 ")
         return await self.ask(transparent(raw) + b".")
-
-
-def transparent(raw: bytes) -> bytes:
-    """Make mail data transparent, line by line as RFC 5321, section 4.5.2, says it."""
-    return b"".join(
-        b"." + line if line.startswith(b".") else line
-        for line in raw.split(b"\r\n")[:-1]
-        for line in [line + b"\r\n"]
-    )
 
 
 @dataclass
@@ -890,110 +873,6 @@ def test_a_line_that_ends_with_lf_is_refused_at_once() -> None:
 # --- addresses and parameters -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "mailbox"),
-    [
-        ("<a@x.example>", "a@x.example"),
-        (" <a@x.example>", "a@x.example"),
-        ("<a.b+c=d!e@x.example>", "a.b+c=d!e@x.example"),
-        ('<"a b>c"@x.example>', '"a b>c"@x.example'),
-        ('<"a\\"b"@x.example>', '"a\\"b"@x.example'),
-        ("<a@[192.0.2.1]>", "a@[192.0.2.1]"),
-        ("<a@[IPv6:2001:db8::1]>", "a@[IPv6:2001:db8::1]"),
-        ("<a@localhost>", "a@localhost"),
-        ("<a@my_container>", "a@my_container"),
-        ("<@r.example,@s.example:a@x.example>", "a@x.example"),
-        ("<jürgen@bücher.example>", "jürgen@bücher.example"),
-        ("<" + "l" * 64 + "@x.example>", "l" * 64 + "@x.example"),
-    ],
-)
-def test_good_paths(path: str, mailbox: str) -> None:
-    for keyword in ("FROM:", "TO:", "to:"):
-        assert read_path(f"{keyword}{path} X=1", keyword.upper()) == (mailbox, " X=1")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "a@x.example",
-        "<a@x.example",
-        "a@x.example>",
-        "<a>",
-        "<@x.example>",
-        "<a@>",
-        "<user example.com>",
-        "<@route.example user@x.example>",
-        "<a b@x.example>",
-        "<a@b@x.example>",
-        "<a\r@x.example>",
-        "<a\0@x.example>",
-        "<a@x.example\r>",
-        "<.a@x.example>",
-        "<a..b@x.example>",
-        "<a@x..example>",
-        "<a@-x.example>",
-        "<a@x.example.>",
-        "<<a@x.example>>",
-        "<a@x.example>SIZE=1",
-        "< a@x.example>",
-        "<a\udcff@x.example>",
-        "<" + "l" * 250 + "@x.example>",
-        "Bob <a@x.example>",
-    ],
-)
-def test_bad_paths_are_refused_with_501(path: str) -> None:
-    for keyword, enhanced in (("FROM:", b"5.1.7"), ("TO:", b"5.1.3")):
-        with pytest.raises(Objection) as caught:
-            read_path(keyword + path, keyword)
-        assert caught.value.reply.startswith(b"501 " + enhanced)
-
-
-def test_the_null_path_is_a_sender_and_no_recipient() -> None:
-    """RFC 5321, section 4.5.5; bare `Postmaster` is the reverse (section 4.1.1.3)."""
-    assert read_path("FROM:<>", "FROM:") == ("", "")
-    assert read_path("TO:<Postmaster>", "TO:") == ("Postmaster", "")
-    for arg, keyword in (("TO:<>", "TO:"), ("FROM:<postmaster>", "FROM:")):
-        with pytest.raises(Objection):
-            read_path(arg, keyword)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "known"),
-    [
-        (" SIZE=38677 AUTH=<>", MAIL_PARAMETERS),
-        (" BODY=8BITMIME SMTPUTF8", MAIL_PARAMETERS),
-        (" body=7bit ret=HDRS envid=QQ314159", MAIL_PARAMETERS),
-        (" AUTH=e+3Dmc2@example.com", MAIL_PARAMETERS),
-        (" NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;Bob@x.example", RCPT_PARAMETERS),
-        (" NOTIFY=NEVER", RCPT_PARAMETERS),
-    ],
-)
-def test_good_parameters_are_taken(parameters: str, known: dict[str, None]) -> None:
-    read_parameters(parameters, dict(known))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "code"),
-    [
-        (" SIZE", b"501"),
-        (" SIZE=foo", b"501"),
-        (" SIZE=1 SIZE=2", b"501"),
-        (" BODY=BINARYMIME", b"501"),
-        (" SMTPUTF8=yes", b"501"),
-        (" RET=SOME", b"501"),
-        (" =1", b"501"),
-        (" ENVID=+zz", b"501"),
-        (" X-UNKNOWN=1", b"555"),
-        (" NOTIFY=NEVER", b"555"),
-    ],
-)
-def test_bad_parameters_are_refused(parameters: str, code: bytes) -> None:
-    with pytest.raises(Objection) as caught:
-        read_parameters(parameters, MAIL_PARAMETERS)
-    assert caught.value.reply.startswith(code + b" 5.5.4 ")
-
-
 def test_addresses_that_are_not_ascii_need_smtputf8() -> None:
     async def story() -> None:
         async with house() as home:
@@ -1063,53 +942,6 @@ def test_recipients_over_the_limit_are_put_off_and_the_others_get_the_mail() -> 
 
 
 # --- mail data --------------------------------------------------------------------------------------
-
-PIECES = st.sampled_from(
-    [b".", b"..", b"\r\n", b".\r\n", b"a", b"\r\n.", b"Subject: x\r\n", b"\xff", b"\0", b" "]
-)
-BODIES = st.lists(PIECES | st.binary(max_size=8), max_size=40).map(
-    lambda pieces: b"".join(
-        line.replace(b"\r", b"").replace(b"\n", b"") + b"\r\n" for line in b"".join(pieces).split(b"\r\n")
-    )
-)
-
-
-@given(body=BODIES, sizes=st.lists(st.integers(1, 7), min_size=1), after=st.binary(max_size=9))
-def test_mail_data_arrives_byte_for_byte_however_it_is_cut(
-    body: bytes, sizes: list[int], after: bytes
-) -> None:
-    """What a correct sender makes transparent comes out as it was; what follows the end is left alone."""
-    wire = transparent(body) + b".\r\n" + after
-    data, inbox, at = MailData(10_000), bytearray(), 0
-    ended = False
-    while not ended:
-        size = sizes[at % len(sizes)]
-        assert at < len(wire)
-        inbox += wire[at : at + size]
-        at += size
-        ended = data.feed(inbox)
-    assert data.raw() == body
-    assert not has_bare_line_ends(body)
-    assert bytes(inbox) + wire[at:] == after
-
-
-@given(wire=st.lists(st.sampled_from([b"\r", b"\n", b".", b"\r\n", b"a"]), max_size=30).map(b"".join))
-def test_reading_in_bulk_finds_what_reading_by_lines_finds(wire: bytes) -> None:
-    """RFC 5321, section 4.5.2, read literally: lines end with CRLF, a lone dot ends, a first dot goes."""
-    expected: bytes | None = None
-    collected = b""
-    for line in wire.split(b"\r\n")[:-1]:
-        if line == b".":
-            expected = collected
-            break
-        collected += (line[1:] if line.startswith(b".") else line) + b"\r\n"
-
-    data = MailData(1_000)
-    ended = data.feed(bytearray(wire))
-
-    assert ended is (expected is not None)
-    if ended:
-        assert data.raw() == expected
 
 
 @settings(max_examples=25, deadline=None)
@@ -1203,15 +1035,6 @@ def test_a_mail_is_measured_without_its_transparent_dots() -> None:
             assert [a.answer[:9] for a in home.attempts()[1:4]] == ["552 5.3.4"] * 3
 
     run(story())
-
-
-def test_memory_stays_bounded_while_a_mail_is_too_large() -> None:
-    data = MailData(1_000)
-    for _ in range(2_000):
-        assert not data.feed(bytearray(b"x" * 10_000))
-        assert len(data._data) <= data._room
-    assert data.feed(bytearray(b"\r\n.\r\n"))
-    assert data.raw() is None
 
 
 def test_without_a_limit_of_the_account_that_of_the_server_holds() -> None:

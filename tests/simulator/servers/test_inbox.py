@@ -1,0 +1,56 @@
+"""Tests of what an SMTP sender has sent: the end of mail data, transparency, bounded memory."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.servers.inbox import MailData, has_bare_line_ends
+from tests.simulator.servers.bodies import BODIES, transparent
+
+
+@given(body=BODIES, sizes=st.lists(st.integers(1, 7), min_size=1), after=st.binary(max_size=9))
+def test_mail_data_arrives_byte_for_byte_however_it_is_cut(
+    body: bytes, sizes: list[int], after: bytes
+) -> None:
+    """What a correct sender makes transparent comes out as it was; what follows the end is left alone."""
+    wire = transparent(body) + b".\r\n" + after
+    data, inbox, at = MailData(10_000), bytearray(), 0
+    ended = False
+    while not ended:
+        size = sizes[at % len(sizes)]
+        assert at < len(wire)
+        inbox += wire[at : at + size]
+        at += size
+        ended = data.feed(inbox)
+    assert data.raw() == body
+    assert not has_bare_line_ends(body)
+    assert bytes(inbox) + wire[at:] == after
+
+
+@given(wire=st.lists(st.sampled_from([b"\r", b"\n", b".", b"\r\n", b"a"]), max_size=30).map(b"".join))
+def test_reading_in_bulk_finds_what_reading_by_lines_finds(wire: bytes) -> None:
+    """RFC 5321, section 4.5.2, read literally: lines end with CRLF, a lone dot ends, a first dot goes."""
+    expected: bytes | None = None
+    collected = b""
+    for line in wire.split(b"\r\n")[:-1]:
+        if line == b".":
+            expected = collected
+            break
+        collected += (line[1:] if line.startswith(b".") else line) + b"\r\n"
+
+    data = MailData(1_000)
+    ended = data.feed(bytearray(wire))
+
+    assert ended is (expected is not None)
+    if ended:
+        assert data.raw() == expected
+
+
+def test_memory_stays_bounded_while_a_mail_is_too_large() -> None:
+    data = MailData(1_000)
+    for _ in range(2_000):
+        assert not data.feed(bytearray(b"x" * 10_000))
+        assert len(data._data) <= data._room
+    assert data.feed(bytearray(b"\r\n.\r\n"))
+    assert data.raw() is None
