@@ -533,7 +533,7 @@ class NativeApi:
             credential=credential if isinstance(credential, str) else None,
             key=key if isinstance(key, str) else None,
         )
-        body = await _body(headers, receive)
+        body = await read_body(headers, receive)
         if body is None:
             return None
         for problem in (credential, key, body):
@@ -610,8 +610,8 @@ class _Sending:
         await self._api.hand_in(scope, receive, send)
 
 
-async def _body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes | Refused | None:
-    """Read a body. None: the sender left. Never keeps more than the limit in memory."""
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes | Refused | None:
+    """Read a request's body. None: the sender left. Never keeps more than the limit in memory."""
     too_large = Refused(
         reason=Reason.TOO_LARGE, detail=f"the request body may have {MAX_BODY_BYTES} bytes at most"
     )

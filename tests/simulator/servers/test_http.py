@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from simulator.provider.answer import Refused
 from simulator.provider.faults import FAULTS, HTTP_STAGES
-from simulator.servers.http import KEY_HEADERS, MAX_BODY_BYTES
+from simulator.servers.http import DRAIN_BYTES, KEY_HEADERS, MAX_BODY_BYTES, read_body
 from simulator.store import StoreError
 from tests.simulator.running import Running, Seen, Sender, ask, mail, raw_mail, request, running
 
@@ -415,6 +418,28 @@ def test_a_chunked_body_has_the_same_limit(simulator: Running) -> None:
     assert seen.status == 413
 
 
+def test_a_body_without_end_is_neither_kept_nor_read_without_end() -> None:
+    """Memory never holds more than the limit, and after four times the limit the sender is told anyway."""
+    piece, asked = b" " * 1024 * 1024, 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        return {"type": "http.request", "body": piece, "more_body": True}
+
+    tracemalloc.start()
+    try:
+        outcome = asyncio.run(read_body({}, receive))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert isinstance(outcome, Refused)
+    assert asked == DRAIN_BYTES // len(piece) + 1
+    # A growing buffer is copied once in a while: twice the limit is the bound, not four times.
+    assert peak_bytes < 2.2 * MAX_BODY_BYTES
+
+
 def test_a_sender_that_asks_first_is_refused_before_it_sends(simulator: Running) -> None:
     """`Expect: 100-continue` with a length that is too large: 413 instead of 100 (RFC 9110, section 10.1.1)."""
     head = (
@@ -513,6 +538,25 @@ def test_accounts_do_not_see_each_other(simulator: Running) -> None:
     assert accepted(simulator) == 0
     assert look_up(simulator, f"/v1/emails/{told['id']}").status == 404
     assert look_up(simulator, f"/v1/emails/{told['id']}", Authorization="Bearer shop-a").status == 200
+
+
+# --- what goes wrong in our own house ---------------------------------------------------------------
+
+
+def test_a_bug_of_ours_is_a_500_and_is_logged(
+    simulator: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only answers that were left out on purpose are silent."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(simulator.service.provider, "submit", fail)
+
+    assert ask(simulator, SEND).status == 500
+    assert the_attempt(simulator)["accepted"] == []
+    assert any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
+    caplog.clear()
 
 
 # --- a store that fails -----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from simulator.clock import SystemClock
 from simulator.config import read_plan
 from simulator.servers.control import PREFIX
 from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Service, read_address
+from simulator.store import StoreError
 from simulator.store.sqlite import SqliteStore
 from tests.simulator.running import ANY_PORT, PATIENCE_S, Sender, ask, mail, request, running
 
@@ -211,6 +212,29 @@ def test_an_answer_that_is_nearly_there_is_waited_for() -> None:
         service.stop()
         seen = sender.see()
         assert (seen.status, seen.headers["connection"]) == (200, "close")
+
+
+# --- a ledger that cannot be written ----------------------------------------------------------------
+
+
+def test_neither_wire_says_yes_while_the_ledger_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk must not make the provider lie without a rule."""
+
+    def fail(records: object) -> None:
+        raise StoreError("the ledger cannot be written: disk full")
+
+    with running() as service:
+        monkeypatch.setattr(service.service.store, "append", fail)
+        assert ask(service, request(mail())).status == 503
+        with (
+            smtplib.SMTP(*service.smtp, timeout=PATIENCE_S) as client,
+            pytest.raises((smtplib.SMTPException, OSError)),
+        ):
+            client.sendmail("shop@example.org", ["ada@example.com"], "Subject: x\r\n\r\nThank you!\r\n")
+        assert any("disk full" in record.getMessage() for record in caplog.records)
+        monkeypatch.undo()
 
 
 # --- starting again ---------------------------------------------------------------------------------
