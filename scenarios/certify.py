@@ -33,6 +33,8 @@ from simulator.client import ControlError
 
 #: Waiting costs no processor time, so there are more scenarios at work than processors.
 JOBS = min(6, 2 * (os.cpu_count() or 1) + 1)
+#: Findings of one promise that are shown on the screen; the report has them all.
+FINDINGS_SHOWN = 5
 SIGNS = {
     "pass": "[green]✓[/]",
     "fail": "[bold red]✗[/]",
@@ -259,14 +261,13 @@ class Live:
     def show(self, result: report.Result) -> None:
         """Say what became of a promise."""
         more = result.reason
-        if result.status == "fail":
-            more = "; ".join(
-                f"{each['kind']}: {each['recipient']}: {each['sentence']}"
-                for each in result.evidence.get("findings", [])
-            )
+        if result.status == "fail" and (findings := result.evidence.get("findings")):
+            first, others = findings[0], len(findings) - 1
+            more = f"{first['kind']}: {first['recipient']}: {first['sentence']}"
+            more += f" (and {others} more)" if others else ""
         more = more.strip().splitlines()[-1] if more.strip() else ""
         line = f"{SIGNS[result.status]} {escape(result.id)} [dim]{result.duration_s:.1f} s[/]"
-        self._progress.console.print(line + (f"  {escape(more)}" if more else ""))
+        self._progress.console.print(line + (f"  {escape(more)}" if more else ""), soft_wrap=True)
         self._progress.advance(self._task)
 
 
@@ -330,13 +331,16 @@ def _show_trouble(console: Console, entry: Mapping[str, Any]) -> None:
     evidence = entry["evidence"]
     if not evidence.get("findings"):
         console.print(Padding(escape(entry["reason"] or entry["actual"]), (0, 0, 0, 2)))
-    for finding in evidence.get("findings", []):
+    findings = evidence.get("findings", [])
+    for finding in findings[:FINDINGS_SHOWN]:
         console.print(
             f"  [red]{escape(finding['kind'])}[/] {escape(finding['recipient'])}: {escape(finding['sentence'])}"
         )
         for what, values in (("ref", [finding["ref"]]), ("ids", finding["ids"]), ("Message-IDs", finding["message_ids"]), ("keys", finding["keys"])):  # fmt: skip
             if any(values):
                 console.print(f"    [dim]{what}: {escape(', '.join(values))}[/]")
+    if len(findings) > FINDINGS_SHOWN:
+        console.print(f"  [dim]and {len(findings) - FINDINGS_SHOWN} more, see the report[/]")
     for line in report.timeline_lines(entry):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     console.print(f"  [dim]again: {escape(entry['replay'])}[/]", soft_wrap=True)

@@ -69,7 +69,8 @@ def duplicated(history: History, policy: Policy) -> list[Finding]:
     for each in judged(history).duplicated:
         allowed = each.expected
         if policy is Policy.AT_LEAST_ONCE:
-            allowed += sum(tried.in_doubt for tried in history.tries_for(each.recipient))
+            # An answer that was heard and not stored before a kill is as good as none.
+            allowed += sum(tried.in_doubt for tried in history.tries_for(each.recipient)) + history.crashes
         copies = len(each.acceptances)
         if copies > allowed:
             findings.append(
@@ -140,7 +141,7 @@ def failed_without_refusal(history: History) -> list[Finding]:
     findings = []
     for each in judged(history).unsent:
         if each.state is Reported.FAILED and not any(
-            refused_for_good(tried) for tried in history.tries_for(each.recipient)
+            refused_for_good(tried) or redirected(tried) for tried in history.tries_for(each.recipient)
         ):
             findings.append(
                 _about("lost", each, "reported as failed, but the provider never refused it for good")
@@ -221,7 +222,7 @@ def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Fin
     for recipient in recipients:
         tries = history.tries_for(recipient)
         final = next((n for n, each in enumerate(tries) if refused_for_good(each)), None)
-        if final is not None and len(tries) > final + 1:
+        if final is not None and len(tries) > final + 1 + history.crashes:
             findings.append(
                 Finding(
                     kind="tried again",
@@ -257,7 +258,7 @@ def again_after_acceptance(history: History) -> list[Finding]:
     for owed in history.obligations:
         tries = history.tries_for(owed.recipient)
         yes = [n for n, each in enumerate(tries) if each.told_yes and _took(each, owed.recipient)]
-        if len(yes) >= owed.copies and len(tries) > yes[owed.copies - 1] + 1:
+        if len(yes) >= owed.copies and len(tries) > yes[owed.copies - 1] + 1 + history.crashes:
             after = tries[yes[owed.copies - 1] + 1 :]
             findings.append(
                 Finding(
@@ -368,6 +369,12 @@ def refused_for_good(each: Try) -> bool:
         return True
     code = each.code
     return code is not None and (code in (400, 422) or 550 <= code <= 554)
+
+
+def redirected(each: Try) -> bool:
+    """Tell whether the sender was sent elsewhere (HTTP 3xx): not taken here, and following it is no duty."""
+    code = each.code
+    return not each.accepted and code is not None and 300 <= code <= 308
 
 
 def _took(each: Try, recipient: str) -> bool:

@@ -90,6 +90,8 @@ class History:
     marks: tuple[Mark, ...] = ()
     knows_states: bool = False
     """True if the sender can be asked for its states: silence about a mail then means something."""
+    crashes: int = 0
+    """How often a process of the sender was killed: it may have heard an answer that it could not store any more."""
     moving: bool = False
     """True if things still moved when the calm ran out of time."""
 

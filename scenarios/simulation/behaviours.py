@@ -1,0 +1,114 @@
+"""What a provider may do to one attempt: the columns of the matrix, as rules of the plan language.
+
+Each behaviour hits one attempt of a script; the script's next attempt gets the next behaviour, and all later
+ones a healthy provider. A refusal for good sticks to its mail, or a sender that tries again after it would go
+unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """One thing a provider does to one attempt."""
+
+    name: str
+    rule: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a rule in the plan language; empty: nothing goes wrong."""
+    refuses: bool = False
+    """The mail is refused for good, then and ever after."""
+
+
+def _hit(name: str, fault: str, stage: str, **more: Any) -> Behaviour:
+    return Behaviour(name=name, rule={"fault": fault, "stage": stage, **more})
+
+
+def _refusal(name: str, stage: str, code: int, **more: Any) -> Behaviour:
+    rule = {"fault": "reply", "stage": stage, "code": code, "sticks": "mail", **more}
+    return Behaviour(name=name, rule=rule, refuses=True)
+
+
+HEALTHY = Behaviour(name="ok")
+
+#: The seconds that a slow provider takes: longer than the sender's read timeout in the world.
+LATE_S = 15.0
+
+HTTP: tuple[Behaviour, ...] = (
+    HEALTHY,
+    _hit("door hangs", "hang", "connect"),
+    _hit("door closes", "hang_up", "connect"),
+    _hit("door resets", "reset", "connect"),
+    _hit("503", "reply", "accept", code=503),
+    _hit("503 with retry-after", "reply", "accept", code=503, retry_after=25),
+    _hit("429 with retry-after", "reply", "accept", code=429, retry_after=25),
+    _hit("500", "reply", "accept", code=500),
+    _hit("401", "reply", "request", code=401),
+    _hit("302", "reply", "request", code=302),
+    _refusal("400", "accept", 400),
+    _refusal("422", "validate", 422),
+    _hit("request hangs", "hang", "accept"),
+    _hit("request closed", "hang_up", "accept"),
+    _hit("request reset", "reset", "accept"),
+    _hit("garbage, not taken", "garble", "accept"),
+    _hit("taken late", "slow", "accept", delay_s=LATE_S),
+    _hit("taken, hangs", "hang", "reply"),
+    _hit("taken, closed", "hang_up", "reply"),
+    _hit("taken, reset", "reset", "reply"),
+    _hit("taken, 500", "reply", "reply", code=500),
+    _hit("taken, 502", "reply", "reply", code=502),
+    _hit("taken, garbage", "garble", "reply"),
+    _hit("taken, truncated", "truncate", "reply"),
+    _hit("taken, body hangs", "hang", "body"),
+    _hit("taken, body closed", "hang_up", "body"),
+    _hit("taken, body reset", "reset", "body"),
+    _hit("taken, said late", "slow", "reply", delay_s=LATE_S),
+    _hit("dropped", "accept_then_drop", "accept"),
+)
+
+SMTP: tuple[Behaviour, ...] = (
+    HEALTHY,
+    _hit("greeting hangs", "hang", "connect"),
+    _hit("greeting closed", "hang_up", "connect"),
+    _hit("greeting reset", "reset", "connect"),
+    _hit("greeting 421", "reply", "connect", code=421),
+    _hit("greeting garbage", "garble", "connect"),
+    _hit("EHLO 421", "reply", "ehlo", code=421),
+    _hit("EHLO reset", "reset", "ehlo"),
+    _hit("EHLO 451", "reply", "ehlo", code=451),
+    _hit("MAIL 451", "reply", "mail", code=451),
+    _hit("MAIL closed", "hang_up", "mail"),
+    _hit("RCPT 450", "reply", "rcpt", code=450),
+    _refusal("RCPT 550", "rcpt", 550),
+    _hit("RCPT hangs", "hang", "rcpt"),
+    _hit("DATA 451", "reply", "data", code=451),
+    _hit("DATA closed", "hang_up", "data"),
+    _hit("body reset", "reset", "body"),
+    _hit("body closed", "hang_up", "body"),
+    _hit("dot 451", "reply", "message", code=451),
+    _hit("dot 421", "reply", "message", code=421),
+    _refusal("dot 554", "message", 554),
+    _hit("dot hangs", "hang", "message"),
+    _hit("dot closed", "hang_up", "message"),
+    _hit("dot reset", "reset", "message"),
+    _hit("dot garbage", "garble", "message"),
+    _hit("taken late", "slow", "message", delay_s=LATE_S),
+    _hit("taken, hangs", "hang", "reply"),
+    _hit("taken, closed", "hang_up", "reply"),
+    _hit("taken, reset", "reset", "reply"),
+    _hit("taken, garbage", "garble", "reply"),
+    _hit("taken, truncated", "truncate", "reply"),
+    _hit("taken, said late", "slow", "reply", delay_s=LATE_S),
+    _hit("QUIT hangs", "hang", "quit"),
+    _hit("QUIT reset", "reset", "quit"),
+    _hit("QUIT garbage", "garble", "quit"),
+    _hit("dropped", "accept_then_drop", "message"),
+)
+
+BY_WIRE: dict[str, dict[str, Behaviour]] = {
+    "http": {each.name: each for each in HTTP},
+    "smtp": {each.name: each for each in SMTP},
+}

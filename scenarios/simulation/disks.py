@@ -1,0 +1,126 @@
+"""Databases of the world: real SQLite files whose every statement and commit is a crash point.
+
+`sqlite3.connect` called by a process of the world gives a connection that belongs to it. A kill rolls back what
+was not committed and frees the locks; what was committed stays in the file. Locks are never waited for in
+real time: there is one thread, and whoever holds the lock could not give it back meanwhile.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scenarios.simulation.loop import OWNER
+from scenarios.simulation.processes import Process
+
+_real_connect = sqlite3.connect
+
+
+class WorldCursor(sqlite3.Cursor):
+    """A cursor whose statements are crash points."""
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        connection = self.connection
+        assert isinstance(connection, WorldConnection)
+        return connection.passing(sql, lambda: super(WorldCursor, self).execute(sql, *parameters))
+
+    def executemany(self, sql: str, *parameters: Any) -> Any:
+        connection = self.connection
+        assert isinstance(connection, WorldConnection)
+        return connection.passing(sql, lambda: super(WorldCursor, self).executemany(sql, *parameters))
+
+
+class WorldConnection(sqlite3.Connection):
+    """A connection that belongs to a process."""
+
+    process: Process | None = None
+    cursors: weakref.WeakSet[sqlite3.Cursor]
+    opened = False
+
+    def cursor(self, factory: Any = None) -> Any:
+        self._alive()
+        cursor = super().cursor(WorldCursor)
+        self.cursors.add(cursor)
+        return cursor
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self.cursor()
+        return cursor.execute(sql, *parameters)
+
+    def commit(self) -> None:
+        if self.in_transaction:
+            self._committing(super().commit)
+        else:
+            super().commit()
+
+    def passing(self, sql: str, act: Callable[[], Any]) -> Any:
+        """Run a statement with a crash point on either side."""
+        word = sql.lstrip()[:8].upper()
+        if word.startswith("PRAGMA") and "busy_timeout" in sql and "=" in sql:
+            return act_without_waiting(self, act)
+        if word.startswith(("COMMIT", "END")):
+            return self._committing(act)
+        self._pass("sql", "before")
+        done = act()
+        self._pass("sql", "after")
+        return done
+
+    def _committing(self, act: Callable[[], Any]) -> Any:
+        self._pass("commit", "lost")
+        done = act()
+        self._pass("commit", "unreported")
+        return done
+
+    def _pass(self, kind: str, name: str) -> None:
+        if self.process is not None:
+            self.process.passes(kind, name)
+
+    def _alive(self) -> None:
+        if self.process is not None and self.process.dead:
+            self.process.passes("sql", "after death")
+
+    def die(self) -> None:
+        """The process is gone: close its cursors (an open SELECT keeps its lock), roll back, close."""
+        try:
+            for cursor in list(self.cursors):
+                cursor.close()
+            sqlite3.Connection.rollback(self)
+            sqlite3.Connection.close(self)
+        except sqlite3.ProgrammingError:
+            # Closed already, by the program itself.
+            return
+
+
+def act_without_waiting(connection: WorldConnection, act: Callable[[], Any]) -> Any:
+    """Let the program set its busy timeout, and take it back: nobody can wait in a world of one thread."""
+    done = act()
+    sqlite3.Cursor.execute(sqlite3.Connection.cursor(connection), "PRAGMA busy_timeout = 0")
+    return done
+
+
+def _connect(database: Any, *arguments: Any, **more: Any) -> Any:
+    owner = OWNER.get()
+    if not isinstance(owner, Process):
+        return _real_connect(database, *arguments, **more)
+    more["factory"] = WorldConnection
+    more["timeout"] = 0.0
+    connection = _real_connect(database, *arguments, **more)
+    assert isinstance(connection, WorldConnection)
+    connection.process = owner
+    connection.cursors = weakref.WeakSet()
+    owner.belongings.append(connection)
+    return connection
+
+
+@contextmanager
+def owned_databases() -> Iterator[None]:
+    """While this lasts, `sqlite3.connect` of a process gives a connection that dies with it."""
+    before = sqlite3.connect, sqlite3.dbapi2.connect
+    sqlite3.connect = sqlite3.dbapi2.connect = _connect
+    try:
+        yield
+    finally:
+        sqlite3.connect, sqlite3.dbapi2.connect = before

@@ -1,0 +1,279 @@
+"""An asyncio event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
+
+No file descriptor, no thread, no real clock. What a program asks of the loop that only a real machine could
+give is refused by the name of the call, never hung. The network hangs in by `create_connection` and
+`create_server`; processes by the handles, each of which belongs to the process that made it.
+"""
+
+# The loop's methods only pass on what they are given; typeshed's generic signatures would say nothing more.
+# What typeshed hides of asyncio's own loop (`_ready`, `_scheduled`, …) is what makes virtual time possible at all;
+# the tests of this room pin it for every Python we support.
+# mypy: disable-error-code="override,attr-defined"
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import socket
+import threading
+from asyncio import base_events, events
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol
+
+#: So many rounds of the loop at one instant mean that time will never advance again.
+ROUNDS_PER_INSTANT = 20_000
+#: The epoch of every world: 2026-01-01T00:00:00Z, in Unix seconds.
+EPOCH_S = 1_767_225_600.0
+
+
+class SleepsForever(RuntimeError):
+    """Nothing is ready and no timer is set: whatever is waited for can never happen."""
+
+
+class Livelock(RuntimeError):
+    """The loop goes round and round without time passing."""
+
+
+class NotInTheWorld(RuntimeError):
+    """A program asked for something real: a thread, a descriptor, a child process."""
+
+
+class Owner(Protocol):
+    """Whom a callback belongs to."""
+
+    dead: bool
+
+    def may_step(self) -> bool:
+        """Count a step of this owner; False if it is dead (or dies of this very step)."""
+        ...
+
+
+OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("OWNER", default=None)
+
+
+class _Handle(events.Handle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        owner = self._context.get(OWNER) if self._context is not None else None
+        if owner is None or owner.may_step():
+            super()._run()
+
+
+class _TimerHandle(events.TimerHandle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        owner = self._context.get(OWNER) if self._context is not None else None
+        if owner is None or owner.may_step():
+            super()._run()
+
+
+class _Clockwork:
+    """Stands where a selector would: waiting is advancing the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.rounds = 0
+        self.next_timer: Callable[[], float | None] = lambda: None
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is not None and timeout <= 0:
+            self.rounds += 1
+            if self.rounds > ROUNDS_PER_INSTANT:
+                raise Livelock(
+                    f"{ROUNDS_PER_INSTANT} rounds at t={self.now:.6f}s and time does not advance: "
+                    "something polls without waiting"
+                )
+            return []
+        due = self.next_timer()
+        if due is None:
+            raise SleepsForever(f"at t={self.now:.6f}s nothing is ready and no timer is set")
+        # Exactly to the timer, not by a sum of floats: a timer that fires one ulp early is set again for ever.
+        self.now = max(self.now, due)
+        self.rounds = 0
+        return []
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class VirtualLoop(base_events.BaseEventLoop):
+    """The loop. `time()` is seconds since the world began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _Clockwork()
+        self._selector.next_timer = self._next_timer
+        self._clock_resolution = 1e-9
+        self._kept: list[tuple[asyncio.Task[Any], Any]] = []
+        self.network: Any = None
+        self.set_task_factory(_task)  # type: ignore[arg-type] # keyword arguments are passed through
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._selector.now
+
+    def _next_timer(self) -> float | None:
+        return self._scheduled[0].when() if self._scheduled else None
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    # --- callbacks and whom they belong to ----------------------------------------------------------
+
+    def _call_soon(self, callback: Any, args: Any, context: Any) -> events.Handle:
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> events.TimerHandle:
+        self._check_closed()
+        timer = _TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> events.Handle:
+        if self._thread_id is not None and self._thread_id != threading.get_ident():
+            raise NotInTheWorld(
+                "call_soon_threadsafe() from another thread: there are no threads in the world"
+            )
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        """Run it inline: `asyncio.to_thread` becomes a plain call, so every run takes the same steps."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    # --- keeping the dead ---------------------------------------------------------------------------
+
+    def dispose(self) -> None:
+        """Close the loop and finish what never finished, now and with no loop running.
+
+        A frozen coroutine of a killed process must not be finished by the garbage collector in the middle of
+        somebody else's step: its cleanup would run inside whatever task is current.
+        """
+        self._ready.clear()
+        self._scheduled.clear()
+        if self.network is not None:
+            self.network.dispose()
+        self.close()
+        for task, coroutine in reversed(self._kept):
+            if not task.done():
+                try:
+                    coroutine.close()
+                except BaseException:
+                    # It died long ago; what its `finally` says to a closed loop does not matter.
+                    continue
+        self._kept.clear()
+
+    # --- the network --------------------------------------------------------------------------------
+
+    async def create_server(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **more: Any
+    ) -> Any:
+        return await self.network.listen(protocol_factory, host, port, **more)
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **more: Any
+    ) -> Any:
+        return await self.network.connect(protocol_factory, host, port, **more)
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        await self.network.sock_connect(sock, address)
+
+    async def getaddrinfo(
+        self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> Any:
+        return self.network.resolve(host, port)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
+        return (sockaddr[0], str(sockaddr[1]))
+
+    # --- what only a real machine has ---------------------------------------------------------------
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        owner = OWNER.get()
+        handlers = getattr(owner, "signals", None)
+        if handlers is None:
+            _refuse("add_signal_handler()")
+        context = contextvars.copy_context()
+        handlers[sig] = lambda: self.call_soon(callback, *args, context=context)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        handlers = getattr(OWNER.get(), "signals", None)
+        return handlers is not None and handlers.pop(sig, None) is not None
+
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> NoReturn:
+        _refuse("add_reader()")
+
+    def add_writer(self, fd: Any, callback: Any, *args: Any) -> NoReturn:
+        _refuse("add_writer()")
+
+    async def sock_recv(self, sock: Any, nbytes: int) -> NoReturn:
+        _refuse("sock_recv()")
+
+    async def sock_sendall(self, sock: Any, data: Any) -> NoReturn:
+        _refuse("sock_sendall()")
+
+    async def sock_accept(self, sock: Any) -> NoReturn:
+        _refuse("sock_accept()")
+
+    async def subprocess_exec(self, *args: Any, **more: Any) -> NoReturn:
+        _refuse("subprocess_exec()")
+
+    async def subprocess_shell(self, *args: Any, **more: Any) -> NoReturn:
+        _refuse("subprocess_shell()")
+
+    async def create_datagram_endpoint(self, *args: Any, **more: Any) -> NoReturn:
+        _refuse("create_datagram_endpoint()")
+
+    async def create_unix_connection(self, *args: Any, **more: Any) -> NoReturn:
+        _refuse("create_unix_connection()")
+
+    async def create_unix_server(self, *args: Any, **more: Any) -> NoReturn:
+        _refuse("create_unix_server()")
+
+    async def connect_read_pipe(self, *args: Any) -> NoReturn:
+        _refuse("connect_read_pipe()")
+
+
+def _refuse(call: str) -> NoReturn:
+    raise NotInTheWorld(
+        f"the program called loop.{call}, which needs a real machine; in the world use asyncio streams, "
+        "create_connection() or create_server()"
+    )
+
+
+def _task(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **more: Any
+) -> asyncio.Task[Any]:
+    assert isinstance(loop, VirtualLoop)
+    task = asyncio.Task(coroutine, loop=loop, **more)
+    task._log_destroy_pending = False  # the dead are kept on purpose
+    loop._kept.append((task, coroutine))
+    return task
+
+
+@contextmanager
+def running_in(loop: VirtualLoop) -> Iterator[VirtualLoop]:
+    """Make the loop the current one, and dispose of it at the end."""
+    asyncio.set_event_loop(loop)
+    try:
+        yield loop
+    finally:
+        asyncio.set_event_loop(None)
+        loop.dispose()

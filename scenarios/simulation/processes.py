@@ -1,0 +1,144 @@
+"""Processes of the world, and `kill -9` for them.
+
+A process is a context: it owns every callback, timer, connection, listener and database connection made in
+it. Killing it means that none of its code ever runs again (no `except`, no `finally`), its sockets are closed
+as a kernel does, its open transactions are rolled back, and what was committed stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scenarios.simulation.loop import OWNER, VirtualLoop
+
+
+class Killed(BaseException):
+    """Unwinds the plain code of a process that was killed inside a call; its I/O is dead already."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashPoint:
+    """Where a process dies: the n-th time it comes by `kind` and `name`.
+
+    Kinds: `step` (a callback of the loop, before it runs), `sql` with name `before` or `after`, `commit` with
+    name `lost` (before) or `unreported` (after), `point` with the name of a point in the program, `reply` with
+    the name of a class of bytes read.
+    """
+
+    kind: str
+    name: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} #{self.count}".replace("  ", " ")
+
+
+class Perishable(Protocol):
+    """Something of a process that the kernel or a database server cleans up."""
+
+    def die(self) -> None: ...
+
+
+class Process:
+    """One incarnation of a program."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        name: str,
+        *,
+        crash: CrashPoint | None = None,
+        skew_s: float = 0.0,
+        on_death: Callable[[Process, str], None] | None = None,
+    ) -> None:
+        self.loop = loop
+        self.name = name
+        self.crash = crash
+        self.skew_s = skew_s
+        self.dead = False
+        self.frozen = False
+        self.signals: dict[int, Callable[[], object]] = {}
+        self.passed: Counter[tuple[str, str]] = Counter()
+        self.belongings: list[Perishable] = []
+        self.died: asyncio.Future[None] = loop.create_future()
+        self.cause = ""
+        self._on_death = on_death
+        self._delayed: list[Callable[[], object]] = []
+        self._crash_key = None if crash is None else (crash.kind, crash.name)
+        self._counts_steps = crash is None or crash.kind == "step"
+        self.steps = 0
+
+    def spawn(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> asyncio.Task[Any]:
+        """Run a coroutine function as (part of) this process."""
+        context = contextvars.copy_context()
+        context.run(OWNER.set, self)
+        return context.run(lambda: self.loop.create_task(function(*args)))
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call plain code as this process."""
+        context = contextvars.copy_context()
+        context.run(OWNER.set, self)
+        return context.run(function, *args)
+
+    # --- crash points -------------------------------------------------------------------------------
+
+    def may_step(self) -> bool:
+        if self.dead:
+            return False
+        if self._counts_steps:
+            self.steps += 1
+            if self.crash is not None and self.steps == self.crash.count:
+                self.kill(f"crash point {self.crash}")
+                return False
+        return True
+
+    def passes(self, kind: str, name: str) -> None:
+        """Come by a crash point. Raises `Killed` if this is where the process dies."""
+        if self.dead:
+            raise Killed
+        self.passed[kind, name] += 1
+        if (
+            self._crash_key == (kind, name)
+            and self.crash is not None
+            and self.passed[kind, name] == self.crash.count
+        ):
+            self.kill(f"crash point {self.crash}")
+            raise Killed
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def kill(self, cause: str = "kill -9") -> None:
+        """SIGKILL."""
+        if self.dead:
+            return
+        self.dead = True
+        self.cause = cause
+        self.loop.network.kill(self)
+        for belonging in self.belongings:
+            belonging.die()
+        if self._on_death is not None:
+            self._on_death(self, cause)
+        if not self.died.done():
+            # Whoever waits for the death is somebody else: set it in nobody's context.
+            contextvars.Context().run(self.died.set_result, None)
+
+    def terminate(self) -> None:
+        """SIGTERM: what the program made of it, or death."""
+        handler = self.signals.get(signal.SIGTERM)
+        if handler is None:
+            self.kill("SIGTERM without a handler")
+        else:
+            handler()
+
+
+def point(name: str) -> None:
+    """Come by a named point of the program, if this code runs in a process of a world."""
+    owner = OWNER.get()
+    if isinstance(owner, Process):
+        owner.passes("point", name)

@@ -1,0 +1,87 @@
+"""What a provider is able to do and what a sender makes of it: the profiles of the matrix.
+
+A profile binds a provider's ability to the sender's policy and to what may then be demanded. Times are those
+of the world: shorter than in production, in the same proportions, so that a cell needs few virtual hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scenarios.checks import Policy
+
+#: The sender's times in the world, in seconds; a lease outlasts an attempt, a look-up outlasts both.
+TIMES: Mapping[str, Any] = {
+    "connect_timeout_s": 5.0,
+    "read_timeout_s": 10.0,
+    "total_timeout_s": 20.0,
+    "lease_s": 30.0,
+    "backoff_base_s": 2.0,
+    "backoff_cap_s": 30.0,
+    "poll_s": 20.0,
+    "reconcile_s": 25.0,
+    "lookup_lag_s": 20.0,
+    "in_flight_s": 40.0,
+    "concurrency": 4,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A provider's ability, a sender's policy, and what is demanded of the two."""
+
+    id: str
+    wire: str
+    policy: Policy
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a plan besides its rules: `idempotency`, `limits`."""
+    sender: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the reference sender, besides the times."""
+    variant: str = ""
+    """The variant of `scenarios.model` that is this design without its code."""
+
+
+PROFILES: tuple[Profile, ...] = (
+    Profile(
+        id="http-keys",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        sender={"policy": "resend-same-key"},
+        variant="keys-honoured",
+    ),
+    Profile(
+        id="http-keys-forgotten",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        provider={"idempotency": {"window_s": 60.0}},
+        # Sure of a key for less than it lives; behind that, only the look-up may tell.
+        sender={"policy": "resend-same-key", "key_window_s": 20.0},
+        variant="look-up-with-keys",
+    ),
+    Profile(
+        id="http-lookup-lagging",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        provider={"idempotency": {"honoured": False, "lookup_lag_s": 15.0}},
+        sender={"policy": "at-most-once", "lookup": "http"},
+        variant="look-up-patient",
+    ),
+    Profile(
+        id="smtp-at-most-once",
+        wire="smtp",
+        policy=Policy.AT_MOST_ONCE,
+        sender={"policy": "at-most-once"},
+        variant="no-keys-marker",
+    ),
+    Profile(
+        id="smtp-at-least-once",
+        wire="smtp",
+        policy=Policy.AT_LEAST_ONCE,
+        sender={"policy": "at-least-once"},
+        variant="no-keys-at-least-once",
+    ),
+)
+
+BY_ID: dict[str, Profile] = {profile.id: profile for profile in PROFILES}

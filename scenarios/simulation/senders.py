@@ -1,0 +1,171 @@
+"""How a sender lives in a world: its database, its application, its workers, and what it says of its mails.
+
+The reference sender runs unmodified; what is shared between worlds is only what a fresh process would work out
+again each time (compiled SQL, rendered mails), never anything a run could change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from reference_sender import wiring
+from reference_sender.message import Mail
+from reference_sender.outbox.schema import metadata
+from reference_sender.outbox.store import Store, enqueue, open_engine
+from scenarios.history import Said
+from scenarios.simulation.profiles import TIMES, Profile
+from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World, WorldClock
+from simulator.provider.obligations import Reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """A mail the application promises."""
+
+    ref: str
+    recipients: tuple[str, ...]
+
+    @property
+    def mail(self) -> Mail:
+        return Mail(
+            sender="Shop <shop@example.org>",
+            recipients=self.recipients,
+            subject=f"Your order {self.ref}",
+            text="Thank you!\n.\nA line that begins with a dot stands above.\n",
+            headers={"X-Obligation": self.ref},
+        )
+
+
+class WorldSender(Protocol):
+    """What the matrix asks of a sender."""
+
+    def prepare(self) -> None:
+        """Make an empty outbox, outside of any world."""
+        ...
+
+    def enqueue(self, world: World, owed: Owed) -> None:
+        """The business transaction of one mail; called in the application's process."""
+        ...
+
+    async def work(self, world: World) -> None:
+        """A worker's life; called in the worker's process, ends only by being killed."""
+        ...
+
+    def said(self) -> tuple[Said, ...]:
+        """What the outbox says of its mails just now: every committed row."""
+        ...
+
+
+class Disk:
+    """One SQLite file that is put back to a snapshot for each world."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "outbox.db"
+        self._snapshots: dict[object, bytes] = {}
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    def keep(self, name: object) -> None:
+        """Remember the file as it is now."""
+        connection = sqlite3.connect(self.path)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+        self._snapshots[name] = self.path.read_bytes()
+
+    def has(self, name: object) -> bool:
+        return name in self._snapshots
+
+    def put_back(self, name: object) -> None:
+        """Make the file what it was."""
+        for suffix in ("-wal", "-shm", "-journal"):
+            try:
+                os.unlink(f"{self.path}{suffix}")
+            except FileNotFoundError:
+                pass
+        self.path.write_bytes(self._snapshots[name])
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Read what is committed."""
+        connection = sqlite3.connect(self.path)
+        try:
+            return connection.execute(query).fetchall()
+        finally:
+            connection.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class ReferenceSender:
+    """The reference sender, or one that differs from it in one part."""
+
+    disk: Disk
+    profile: Profile
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """Parts of `reference_sender.wiring.Parts` to replace: how a known-bad sender is made."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    enqueue_with: Callable[..., Any] = enqueue
+    _template: Engine | None = None
+
+    def prepare(self) -> None:
+        engine = open_engine(self.disk.url)
+        metadata.create_all(engine)
+        engine.dispose()
+
+    def enqueue(self, world: World, owed: Owed) -> None:
+        engine = self._engine()
+        with engine.begin() as connection:
+            self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now())
+        engine.dispose()
+
+    async def work(self, world: World) -> None:
+        options = wiring.options_from(
+            {
+                "transport": self.profile.wire,
+                "database_url": self.disk.url,
+                "provider_url": f"http://provider:{HTTP_PORT}",
+                "provider_api_key": "world",
+                "smtp_host": "provider",
+                "smtp_port": SMTP_PORT,
+                "smtp_tls": "off",
+                "seed": world.seed,
+                **TIMES,
+                **self.profile.sender,
+                **self.options,
+            }
+        )
+        open_store = self.parts.get("open_store", Store)
+        parts = wiring.Parts(
+            clock=WorldClock(world.loop),
+            **{**self.parts, "open_store": lambda _engine: open_store(self._engine())},
+        )
+        await wiring.build(options, parts).run(asyncio.Event())
+
+    def said(self) -> tuple[Said, ...]:
+        return tuple(
+            Said(
+                key=key, recipient=recipient, state=Reported(state), attempts=attempts, provider_id=provider_id
+            )
+            for key, recipient, state, attempts, provider_id in self.disk.rows(
+                "SELECT dedupe_key, recipient, state, attempts, provider_id FROM outgoing_email ORDER BY id"
+            )
+        )
+
+    def _engine(self) -> Engine:
+        """Return an engine of this process: connections of its own, compiled statements shared by all worlds."""
+        if self._template is None:
+            self._template = open_engine(self.disk.url)
+        template = self._template
+        engine = Engine(template.pool.recreate(), template.dialect, template.url)
+        engine._compiled_cache = template._compiled_cache
+        engine.dispatch._update(template.dispatch, only_propagate=False)
+        engine._has_events = template._has_events
+        return engine

@@ -1,0 +1,144 @@
+"""A world: a provider, an application and senders on one loop, one network and one disk. Read this first.
+
+    with World(seed=7, setup=plan) as world:
+        world.start_provider()
+        world.enqueue(...)            # the application's business transaction
+        world.start_sender("worker 1", crash=CrashPoint("commit", "unreported", 2))
+        world.run(until=lambda: ...)
+
+Everything inside is the real thing: the simulator with uvicorn and aiosmtpd, the sender with aiohttp, aiosmtplib
+and SQLAlchemy on SQLite. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from scenarios.simulation.disks import owned_databases
+from scenarios.simulation.loop import EPOCH_S, VirtualLoop
+from scenarios.simulation.network import Network
+from scenarios.simulation.processes import CrashPoint, Process
+from simulator.provider.provider import Setup
+from simulator.servers.serve import Address, Options, Service
+from simulator.store.memory import MemoryStore
+
+PROVIDER_HOST = "10.0.0.1"
+HTTP_PORT = 8025
+SMTP_PORT = 1025
+BEGIN = datetime.fromtimestamp(EPOCH_S, UTC)
+
+
+class WorldClock:
+    """The clock of one process: virtual, and wrong by `skew_s` if it is so."""
+
+    def __init__(self, loop: VirtualLoop, skew_s: float = 0.0) -> None:
+        self._loop = loop
+        self._begin = BEGIN + timedelta(seconds=skew_s)
+
+    def now(self) -> datetime:
+        return self._begin + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class _KeptService(Service):
+    """A simulator whose ledger in memory outlives its process, as a file would."""
+
+    def __init__(self, options: Options, clock: WorldClock, ledger: MemoryStore) -> None:
+        super().__init__(options, clock)
+        self._ledger = ledger
+
+    def _open_ledger(self) -> MemoryStore:
+        return self._ledger
+
+
+class World:
+    """One world. Use it as a context manager: leaving it disposes of everything in it."""
+
+    def __init__(self, *, seed: int = 0, setup: Setup = Setup()) -> None:
+        self.seed = seed
+        self.setup = setup
+        self.loop = VirtualLoop()
+        self.network = Network(self.loop)
+        self.network.names["provider"] = PROVIDER_HOST
+        self.clock = WorldClock(self.loop)
+        self.processes: list[Process] = []
+        self.deaths: list[tuple[float, str, str]] = []
+        self.ledger = MemoryStore()
+        self.service: Service | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        asyncio.set_event_loop(self.loop)
+        self._stack.enter_context(owned_databases())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self.processes:
+            process.kill("the end of the world")
+        self._stack.close()
+        asyncio.set_event_loop(None)
+        self.loop.dispose()
+
+    # --- processes ----------------------------------------------------------------------------------
+
+    def process(self, name: str, *, crash: CrashPoint | None = None, skew_s: float = 0.0) -> Process:
+        """Make a process; nothing runs in it yet."""
+        process = Process(
+            self.loop,
+            name,
+            crash=crash,
+            skew_s=skew_s,
+            on_death=lambda dead, cause: self.deaths.append((self.loop.time(), dead.name, cause)),
+        )
+        self.processes.append(process)
+        return process
+
+    async def start_provider(self, *, crash: CrashPoint | None = None) -> Process:
+        """Start the simulator; return when it listens."""
+        process = self.process("provider", crash=crash)
+        options = Options(
+            http=Address(host=PROVIDER_HOST, port=HTTP_PORT),
+            smtp=Address(host=PROVIDER_HOST, port=SMTP_PORT),
+            seed=self.seed,
+            setup=self.setup,
+            admin_token="world",
+        )
+        service = _KeptService(options, self.clock, self.ledger)
+        await asyncio.wait({process.spawn(service.start), process.died}, return_when=asyncio.FIRST_COMPLETED)
+        self.service = service
+        return process
+
+    def run(self, story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a story to its end, outside of any process."""
+        return self.loop.run_until_complete(story())
+
+    async def until(self, true: Callable[[], bool], *, within_s: float, step_s: float = 1.0) -> bool:
+        """Let time pass until something is true; False if it is not within so many virtual seconds."""
+        deadline = self.loop.time() + within_s
+        while not true():
+            if self.loop.time() >= deadline:
+                return False
+            await asyncio.sleep(step_s)
+        return True
+
+
+def silence() -> None:
+    """Nobody reads the logs of ten thousand worlds."""
+    logging.disable(logging.CRITICAL)
+
+
+__all__ = ["HTTP_PORT", "PROVIDER_HOST", "SMTP_PORT", "Awaitable", "Path", "World", "WorldClock", "silence"]

@@ -1,0 +1,112 @@
+"""Tests of databases in the world: committed stays, uncommitted goes, locks are freed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.simulation.disks import WorldConnection, owned_databases
+from scenarios.simulation.loop import VirtualLoop, running_in
+from scenarios.simulation.network import Network
+from scenarios.simulation.processes import CrashPoint, Killed, Process
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    with running_in(VirtualLoop()) as loop, owned_databases():
+        Network(loop)
+        yield loop
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (x)")
+    connection.commit()
+    connection.close()
+    return path
+
+
+def rows(path: Path) -> list[int]:
+    connection = sqlite3.connect(path)
+    try:
+        return [x for (x,) in connection.execute("SELECT x FROM t ORDER BY x")]
+    finally:
+        connection.close()
+
+
+def write(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO t VALUES (1)")
+    connection.execute("COMMIT")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO t VALUES (2)")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("point", "kept"),
+    [
+        (CrashPoint("sql", "before", 2), []),
+        (CrashPoint("sql", "after", 2), []),
+        (CrashPoint("commit", "lost", 1), []),
+        (CrashPoint("commit", "unreported", 1), [1]),
+        (CrashPoint("sql", "after", 4), [1]),
+        (CrashPoint("commit", "lost", 2), [1]),
+        (CrashPoint("commit", "unreported", 2), [1, 2]),
+    ],
+    ids=str,
+)
+def test_a_kill_keeps_what_was_committed(loop: VirtualLoop, path: Path, point: CrashPoint, kept: list[int]) -> None:
+    """Both ways to commit, `COMMIT` and `commit()`, are crash points on either side."""
+    process = Process(loop, "victim", crash=point)
+
+    with pytest.raises(Killed):
+        process.run(write, path)
+
+    assert rows(path) == kept
+
+
+def test_a_kill_frees_the_lock(loop: VirtualLoop, path: Path) -> None:
+    """Another process writes at once; a transaction of the dead is in nobody's way."""
+    victim, heir = Process(loop, "victim"), Process(loop, "heir")
+    kept: list[sqlite3.Connection] = []
+
+    def begin() -> None:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        kept.append(connection)
+
+    victim.run(begin)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        heir.run(write, path)
+    victim.kill()
+    heir.run(write, path)
+
+    assert rows(path) == [1, 2]
+
+
+def test_the_dead_execute_nothing(loop: VirtualLoop, path: Path) -> None:
+    """Code that still unwinds in a killed process cannot reach its database any more."""
+    process = Process(loop, "victim")
+    connection = process.run(sqlite3.connect, path)
+    process.kill()
+
+    with pytest.raises(Killed):
+        connection.execute("INSERT INTO t VALUES (9)")
+    assert rows(path) == []
+
+
+def test_outside_of_processes_nothing_is_changed(loop: VirtualLoop, path: Path) -> None:
+    """The harness itself reads with plain connections."""
+    connection = sqlite3.connect(path)
+    try:
+        assert not isinstance(connection, WorldConnection)
+    finally:
+        connection.close()

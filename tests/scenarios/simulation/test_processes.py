@@ -1,0 +1,126 @@
+"""Tests of processes: who is killed never does anything again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from scenarios.simulation.loop import VirtualLoop, running_in
+from scenarios.simulation.network import Network
+from scenarios.simulation.processes import CrashPoint, Killed, Process, point
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    with running_in(VirtualLoop()) as loop:
+        Network(loop)
+        yield loop
+
+
+def test_nothing_of_a_killed_process_runs_again(loop: VirtualLoop) -> None:
+    """No timer, no `except`, no `finally`."""
+    ran: list[str] = []
+
+    async def live() -> None:
+        try:
+            ran.append("begun")
+            await asyncio.sleep(10)
+            ran.append("woken")
+        finally:
+            ran.append("finally")
+
+    process = Process(loop, "victim")
+    process.spawn(live)
+    loop.call_later(5, process.kill)
+    loop.run_until_complete(asyncio.sleep(20))
+
+    assert ran == ["begun"]
+    assert process.died.done()
+
+
+def test_what_a_process_starts_belongs_to_it(loop: VirtualLoop) -> None:
+    """Tasks and timers made by a process die with it."""
+    ran: list[str] = []
+
+    async def child() -> None:
+        await asyncio.sleep(10)
+        ran.append("child")
+
+    async def live() -> None:
+        keep = asyncio.create_task(child())
+        asyncio.get_running_loop().call_later(10, ran.append, "timer")
+        await keep
+
+    process = Process(loop, "victim")
+    process.spawn(live)
+    loop.call_later(5, process.kill)
+    loop.run_until_complete(asyncio.sleep(20))
+
+    assert ran == []
+
+
+def test_every_step_is_a_crash_point(loop: VirtualLoop) -> None:
+    """A process that dies at its n-th step has taken n - 1."""
+    reached: list[int] = []
+
+    async def live() -> None:
+        for number in range(100):
+            reached.append(number)
+            await asyncio.sleep(1)
+
+    process = Process(loop, "victim", crash=CrashPoint("step", "", 3))
+    process.spawn(live)
+    loop.run_until_complete(asyncio.sleep(200))
+
+    assert process.dead
+    assert len(reached) < 100
+
+
+def test_a_named_point_kills_at_its_nth_time(loop: VirtualLoop) -> None:
+    """Points count for themselves, and code outside of any process passes them unharmed."""
+
+    def body() -> None:
+        for _ in range(5):
+            point("here")
+
+    process = Process(loop, "victim", crash=CrashPoint("point", "here", 4))
+    with pytest.raises(Killed):
+        process.run(body)
+    body()
+
+    assert process.dead
+    assert process.passed["point", "here"] == 4
+
+
+def test_sigterm_reaches_the_handler_of_the_process(loop: VirtualLoop) -> None:
+    """A program that asked for SIGTERM gets it; one that did not, dies of it."""
+    heard: list[str] = []
+
+    async def live() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, heard.append, "term")
+        await asyncio.sleep(100)
+
+    polite, deaf = Process(loop, "polite"), Process(loop, "deaf")
+    polite.spawn(live)
+    deaf.spawn(asyncio.sleep, 100)
+    loop.call_later(1, polite.terminate)
+    loop.call_later(1, deaf.terminate)
+    loop.run_until_complete(asyncio.sleep(2))
+
+    assert heard == ["term"]
+    assert not polite.dead
+    assert deaf.dead
+
+
+def test_a_death_is_told_once(loop: VirtualLoop) -> None:
+    """Killing the dead changes nothing."""
+    told: list[str] = []
+    process = Process(loop, "victim", on_death=lambda dead, cause: told.append(cause))
+
+    process.kill("first")
+    process.kill("second")
+
+    assert told == ["first"]

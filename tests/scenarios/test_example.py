@@ -1,0 +1,31 @@
+"""The example in docs/certification.md is true: the sender in a shell script is certified as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.house.places import ROOT
+from tests.scenarios.running import by_status, certificate_in, certify
+
+NEEDED = ("curl", "jq", "flock", "sha256sum")
+
+
+@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason=f"needs {', '.join(NEEDED)}")
+def test_the_sender_in_the_documentation_is_certified(tmp_path: Path) -> None:
+    """Copied from the page, run, and nothing is broken; what it does not declare is skipped."""
+    page = (ROOT / "docs" / "certification.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    (toml,) = (each for each in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "in-a-shell" in each)
+    (tmp_path / "outbox.sh").write_text(script, encoding="utf-8")
+    (tmp_path / "sender.toml").write_text(toml, encoding="utf-8")
+
+    done = certify("--sender", tmp_path / "sender.toml", "--report", tmp_path / "out")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    certificate = certificate_in(tmp_path / "out")
+    assert certificate["result"] == "certified"
+    assert by_status(certificate, "skip") == {"http.recipients.one-refused", "http.workers.sigterm"}
