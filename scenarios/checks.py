@@ -216,6 +216,21 @@ def not_said(history: History, recipients: Iterable[str]) -> list[Finding]:
     return findings
 
 
+def abandoned(history: History, recipient: str) -> list[Finding]:
+    """The first attempt was given up by the sender before the provider could answer."""
+    first = next(iter(history.tries_for(recipient)), None)
+    if first is None or first.told_yes:
+        return []
+    return [
+        Finding(
+            kind="abandoned",
+            recipient=recipient,
+            sentence="the worker let go of the connection instead of waiting for the answer",
+            attempts=(first.id,),
+        )
+    ]
+
+
 def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Finding]:
     """Tried again after the provider refused for good."""
     findings = []
@@ -330,16 +345,22 @@ def changed_bytes(history: History, recipient: str) -> list[Finding]:
                 ids=tuple(each.id for each in copies),
             )
         )
-    findings += [
-        Finding(
-            kind="bytes differ",
-            recipient=recipient,
-            sentence=f"attempt {each.id} used the same idempotency key for another body",
-            attempts=(each.id,),
-        )
-        for each in history.tries_for(recipient)
-        if "key_reused" in each.answer
-    ]
+    taken: set[str] = set()
+    for each in history.tries_for(recipient):
+        # No rule said 422, so the provider did: this key was there before, with another body
+        # (draft-ietf-httpapi-idempotency-key-header-07, section 2.7).
+        if each.code == 422 and each.key in taken and not each.rules:
+            findings.append(
+                Finding(
+                    kind="bytes differ",
+                    recipient=recipient,
+                    sentence=f"attempt {each.id} used the idempotency key of a taken mail for another body",
+                    keys=(each.key,) if each.key else (),
+                    attempts=(each.id,),
+                )
+            )
+        if each.accepted and each.key:
+            taken.add(each.key)
     return findings
 
 

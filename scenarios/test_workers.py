@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from scenarios import checks
 from scenarios.plugin import promises
 from scenarios.stage import Stage
@@ -42,4 +44,11 @@ def test_a_worker_asked_to_stop_finishes_what_it_began(stage: Stage) -> None:
     stage.start()
     stage.calm()
 
-    stage.judge(arrive=[mail], more=[lambda _: stage.not_stopped(stopped), checks.again_after_acceptance])
+    stage.judge(
+        arrive=[mail],
+        more=[
+            lambda _: stage.not_stopped(stopped),
+            partial(checks.abandoned, recipient=mail.recipient),
+            checks.again_after_acceptance,
+        ],
+    )

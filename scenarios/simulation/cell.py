@@ -145,7 +145,8 @@ def play(cell: Cell, sender: WorldSender, disk: Disk) -> Outcome:
     _lay_out(cell, shape, sender, disk)
     setup = read_plan(plan_of(profile, cell.script), "the script")
     with World(seed=cell.seed, setup=setup) as world:
-        return world.run(lambda: _story(world, cell, profile, shape, sender))
+        outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender))
+        return outcome
 
 
 def _lay_out(cell: Cell, shape: Shape, sender: WorldSender, disk: Disk) -> None:
@@ -276,9 +277,7 @@ def _judge(
         marks.append(Mark(at=BEGIN + timedelta(seconds=at), actor="harness", text=f"{name} dies: {cause}"))
     history = History(
         obligations=tuple(
-            Obligation(
-                account=DEFAULT_ACCOUNT, ref=each.key, recipient=each.recipient, state=each.state
-            )
+            Obligation(account=DEFAULT_ACCOUNT, ref=each.key, recipient=each.recipient, state=each.state)
             for each in said
         ),
         acceptances=tuple(account.ledger.acceptances),
@@ -314,13 +313,12 @@ def _judge(
         findings.append(
             Finding(kind="not quiescent", recipient="", sentence="things still moved when the calm was over")
         )
+    findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in world.complaints]
     if profile.policy is checks.Policy.EXACTLY_ONCE:
         findings += _parked_for_ever(history)
     outcome.findings = findings
     outcome.history = history
-    outcome.fired = tuple(
-        dict.fromkeys(rule for each in account.decisions for rule in each.rules)
-    )
+    outcome.fired = tuple(dict.fromkeys(rule for each in account.decisions for rule in each.rules))
     outcome.events = _events(history)
     outcome.virtual_s = world.loop.time()
     outcome.trace = _trace(world)

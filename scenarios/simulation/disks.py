@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import Process
+from simulator.provider.provider import Record
+from simulator.store.memory import MemoryStore
 
 _real_connect = sqlite3.connect
 
@@ -124,3 +126,26 @@ def owned_databases() -> Iterator[None]:
         yield
     finally:
         sqlite3.connect, sqlite3.dbapi2.connect = before
+
+
+class LedgerDisk(MemoryStore):
+    """The provider's disk: a store that outlives the process that writes it, each write a crash point."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[Record] = []
+
+    def load(self) -> Iterable[Record]:
+        return tuple(self._records)
+
+    def append(self, records: Sequence[Record]) -> None:
+        owner = OWNER.get()
+        if isinstance(owner, Process):
+            owner.passes("ledger", "lost")
+        super().append(records)
+        self._records += records
+        if isinstance(owner, Process):
+            owner.passes("ledger", "unreported")
+
+    def close(self) -> None:
+        """A disk does not forget because a program ends."""

@@ -56,9 +56,7 @@ class Block:
     @property
     def id(self) -> str:
         kinds = "+".join(self.kinds)
-        return (
-            f"{self.profile}/{self.shape}/{self.victim}/{' > '.join(self.script)}/{kinds}{'/twice' if self.twice else ''}"
-        )
+        return f"{self.profile}/{self.shape}/{self.victim}/{' > '.join(self.script)}/{kinds}{'/twice' if self.twice else ''}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,10 +122,14 @@ def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
     kinds = _COMMITS if size is Size.QUICK else _ALL
     yield Block(profile=profile, script=(name,), shape="one mail", victim="worker", kinds=kinds)
     if name == HEALTHY.name:
-        yield Block(profile=profile, script=(name,), shape="one mail", victim="application", kinds=("sql", "commit"))
+        yield Block(
+            profile=profile, script=(name,), shape="one mail", victim="application", kinds=("sql", "commit")
+        )
     if size is Size.QUICK:
         return
-    yield Block(profile=profile, script=(name,), shape="one mail", victim="provider", kinds=("step",))
+    yield Block(
+        profile=profile, script=(name,), shape="one mail", victim="provider", kinds=("ledger", "step")
+    )
     for shape in ("two mails, two workers", "three recipients"):
         yield Block(profile=profile, script=(name,), shape=shape, victim="worker", kinds=_COMMITS)
 
@@ -222,9 +224,7 @@ def _work(block: Block) -> Played:
     folder = Path(_folder.name) / hashlib.sha256(f"{block.profile}".encode()).hexdigest()[:8]
     folder.mkdir(exist_ok=True)
     disk = _disks.setdefault(block.profile, Disk(folder))
-    sender = _senders.setdefault(
-        block.profile, ReferenceSender(disk=disk, profile=BY_ID[block.profile])
-    )
+    sender = _senders.setdefault(block.profile, ReferenceSender(disk=disk, profile=BY_ID[block.profile]))
     try:
         return play_block(block, sender, disk)
     except Exception as error:
@@ -256,9 +256,7 @@ def run(
 
 def as_line(played: Played) -> str:
     """Return one line of JSON: a finished block in the journal of a resumable run."""
-    facts = {
-        name: getattr(played, name) for name in Played.__dataclass_fields__ if name != "failures"
-    }
+    facts = {name: getattr(played, name) for name in Played.__dataclass_fields__ if name != "failures"}
     facts["failures"] = [
         {"cell": each.cell, "said": each.said, "findings": each.findings} for each in played.failures
     ]

@@ -152,7 +152,11 @@ class ReferenceSender:
     def said(self) -> tuple[Said, ...]:
         return tuple(
             Said(
-                key=key, recipient=recipient, state=Reported(state), attempts=attempts, provider_id=provider_id
+                key=key,
+                recipient=recipient,
+                state=Reported(state),
+                attempts=attempts,
+                provider_id=provider_id,
             )
             for key, recipient, state, attempts, provider_id in self.disk.rows(
                 "SELECT dedupe_key, recipient, state, attempts, provider_id FROM outgoing_email ORDER BY id"

@@ -15,19 +15,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import warnings
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from scenarios.simulation.disks import owned_databases
+from scenarios.simulation.disks import LedgerDisk, owned_databases
 from scenarios.simulation.loop import EPOCH_S, VirtualLoop
 from scenarios.simulation.network import Network
-from scenarios.simulation.processes import CrashPoint, Process
+from scenarios.simulation.processes import CrashPoint, Killed, Process
 from simulator.provider.provider import Setup
 from simulator.servers.serve import Address, Options, Service
-from simulator.store.memory import MemoryStore
 
 PROVIDER_HOST = "10.0.0.1"
 HTTP_PORT = 8025
@@ -55,11 +54,11 @@ class WorldClock:
 class _KeptService(Service):
     """A simulator whose ledger in memory outlives its process, as a file would."""
 
-    def __init__(self, options: Options, clock: WorldClock, ledger: MemoryStore) -> None:
+    def __init__(self, options: Options, clock: WorldClock, ledger: LedgerDisk) -> None:
         super().__init__(options, clock)
         self._ledger = ledger
 
-    def _open_ledger(self) -> MemoryStore:
+    def _open_ledger(self) -> LedgerDisk:
         return self._ledger
 
 
@@ -75,9 +74,13 @@ class World:
         self.clock = WorldClock(self.loop)
         self.processes: list[Process] = []
         self.deaths: list[tuple[float, str, str]] = []
-        self.ledger = MemoryStore()
+        self.ledger = LedgerDisk()
         self.service: Service | None = None
+        self.complaints: list[str] = []
+        """What nobody caught while the world went on: a mistake of a program in it, or of ours."""
+        self._over = False
         self._stack = contextlib.ExitStack()
+        self.loop.set_exception_handler(self._complain)
 
     def __enter__(self) -> Self:
         asyncio.set_event_loop(self.loop)
@@ -87,11 +90,21 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self.processes:
-            process.kill("the end of the world")
-        self._stack.close()
-        asyncio.set_event_loop(None)
-        self.loop.dispose()
+        self._over = True
+        # Sessions of the dead complain that nobody closed them: that is what a kill is.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            for process in self.processes:
+                process.kill("the end of the world")
+            self._stack.close()
+            asyncio.set_event_loop(None)
+            self.loop.dispose()
+            self.service = None
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not self._over and not isinstance(error, Killed):
+            self.complaints.append(f"{context.get('message')}: {error!r}")
 
     # --- processes ----------------------------------------------------------------------------------
 
@@ -137,8 +150,6 @@ class World:
 
 
 def silence() -> None:
-    """Nobody reads the logs of ten thousand worlds."""
+    """Nobody reads the logs of ten thousand worlds, nor what the dead say of sessions they did not close."""
     logging.disable(logging.CRITICAL)
-
-
-__all__ = ["HTTP_PORT", "PROVIDER_HOST", "SMTP_PORT", "Awaitable", "Path", "World", "WorldClock", "silence"]
+    warnings.simplefilter("ignore", ResourceWarning)

@@ -171,6 +171,15 @@ def test_nothing_is_tried_after_a_yes() -> None:
     assert only(checks.again_after_acceptance, history((owed(),), (), (LOST, tried(2, took=True)))) == ""
 
 
+def test_an_attempt_let_go_is_seen() -> None:
+    """Asked to stop, a worker must wait for the answer of what it began."""
+    ask = partial(checks.abandoned, recipient=ANN)
+
+    assert only(ask, history((owed(),), (), (LOST, tried(2, took=True)))) == "abandoned"
+    assert only(ask, good) == ""
+    assert only(ask, history((owed(),))) == ""
+
+
 def test_only_so_many_attempts_are_right() -> None:
     """For refusals of one of several recipients, where the answer of the attempt is about the others."""
     given = history((owed(),), (), (tried(1), tried(2)))
@@ -200,13 +209,19 @@ def test_identity_must_not_change() -> None:
     assert only(ask, history((owed(),), (), (tried(1, key="a"), tried(2, key="b")))) == "identity changed"
 
 
+LOST_KEYED = tried(1, "hang", sent="nothing", took=True, key="k")
+
+
 def test_bytes_must_not_change() -> None:
     """Seen in two copies, or in a key that was refused for another body."""
     ask = partial(checks.changed_bytes, recipient=ANN)
 
     assert ask(history((owed(),), (copy(1), copy(2)))) == []
     assert only(ask, history((owed(),), (copy(1), copy(2, sha256="bb")))) == "bytes differ"
-    assert only(ask, history((owed(),), (), (tried(1, "refused: key_reused"),))) == "bytes differ"
+    assert only(ask, history((owed(),), (), (LOST_KEYED, tried(2, "422", key="k")))) == "bytes differ"
+    refused_by_rule = replace(tried(2, "422", key="k"), rules=("refused from now on",))
+    assert ask(history((owed(),), (), (LOST_KEYED, refused_by_rule))) == []
+    assert ask(history((owed(),), (), (tried(1, "422", key="k"),))) == []
 
 
 def test_parked_mail_is_named() -> None:

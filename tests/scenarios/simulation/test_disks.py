@@ -63,7 +63,9 @@ def write(path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_kill_keeps_what_was_committed(loop: VirtualLoop, path: Path, point: CrashPoint, kept: list[int]) -> None:
+def test_a_kill_keeps_what_was_committed(
+    loop: VirtualLoop, path: Path, point: CrashPoint, kept: list[int]
+) -> None:
     """Both ways to commit, `COMMIT` and `commit()`, are crash points on either side."""
     process = Process(loop, "victim", crash=point)
 

@@ -52,7 +52,9 @@ def test_a_ledger_outlives_the_process_of_the_provider() -> None:
         async def send(number: int) -> None:
             reader, writer = await asyncio.open_connection(PROVIDER_HOST, HTTP_PORT)
             body = b'{"from": "a@example.org", "to": ["b@example.com"], "text": "%d"}' % number
-            writer.write(b"POST /v1/emails HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            writer.write(
+                b"POST /v1/emails HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             writer.close()
 
@@ -68,9 +70,10 @@ def test_a_ledger_outlives_the_process_of_the_provider() -> None:
         world.run(story)
         assert world.service is not None
         ledger = world.service.provider.account(DEFAULT_ACCOUNT, BEGIN).ledger
+        assert world.complaints == []
 
     assert len(ledger.acceptances) == 2
-    assert [name for _, name, _ in world.deaths][0] == "provider"
+    assert next(name for _, name, _ in world.deaths) == "provider"
 
 
 def test_clocks_may_be_wrong() -> None:

@@ -1,0 +1,251 @@
+"""Every promise has been seen to be broken: each small sin against the tiny sender fails what it must.
+
+A scenario that no sender can fail proves nothing. These sins go beyond the known-bad senders that are shipped;
+together the two break every promise of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from scenarios.adapter import read_sender
+from scenarios.promises import PROMISES, of_id
+from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sin:
+    """A patch of `TinySender`, and exactly the promises among those that are run that it breaks."""
+
+    methods: str
+    breaks: tuple[str, ...]
+    keeps: tuple[str, ...] = ()
+    """Run as well, and kept: the sin is seen, and not more."""
+    file: str = "tiny"
+
+
+SINS: dict[str, Sin] = {
+    "sends again what is in doubt over smtp": Sin(
+        methods="def may_repeat(self): return True",
+        breaks=tuple(
+            f"smtp.{name}"
+            for name in (
+                "lost-answer.timeout",
+                "lost-answer.fin",
+                "lost-answer.rst",
+                "lost-answer.truncated",
+                "lost-answer.malformed",
+                "crash.after-acceptance",
+            )
+        ),
+        keeps=("smtp.crash.after-claim",),
+    ),
+    "believes a refusal after a doubt": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(dataclasses.replace(row, doubt=False), outcome)
+""",
+        breaks=("http.lost-answer.then-refused",),
+        keeps=("http.lost-answer.fin",),
+    ),
+    "sends only what comes after its start": Sin(
+        methods="""
+def work(self):
+    (self.first,) = self.db.execute("SELECT coalesce(max(rowid), 0) FROM mail").fetchone()
+    self.db.execute("UPDATE mail SET due = 1e12")
+    super().work()
+""",
+        breaks=("http.crash.before-wake-up",),
+        keeps=("http.temporary.then-success",),
+    ),
+    "commits what is rolled back": Sin(
+        methods="def enqueue(self, mail): return super().enqueue(mail | {'rollback': False})",
+        breaks=("http.business.rollback",),
+        keeps=("http.business.same-event-twice",),
+    ),
+    "takes each enqueue for a new event": Sin(
+        methods="""
+def enqueue(self, mail):
+    (count,) = self.db.execute("SELECT count(*) FROM mail").fetchone()
+    return super().enqueue(mail | {"key": f"{mail['key']}-{count}"})
+""",
+        breaks=("smtp.business.same-event-twice",),
+        keeps=("smtp.business.equal-content",),
+    ),
+    "knows events by their content": Sin(
+        methods="def enqueue(self, mail): return super().enqueue(mail | {'key': mail['subject']})",
+        breaks=("smtp.business.equal-content",),
+        keeps=("smtp.business.same-event-twice",),
+    ),
+    "takes every refusal for final": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(row, dataclasses.replace(outcome, kind="refused") if outcome.kind == "later" else outcome)
+""",
+        breaks=("smtp.temporary.then-success", "smtp.recipients.one-later"),
+        keeps=("smtp.refused.recipient",),
+    ),
+    "tries 400 and 422 again": Sin(
+        methods="""
+def read_http(self, status, retry_after, content):
+    outcome = super().read_http(status, retry_after, content)
+    return dataclasses.replace(outcome, kind="later") if outcome.kind == "refused" else outcome
+""",
+        breaks=("http.refused.400", "http.refused.422", "http.recipients.one-refused"),
+        keeps=("http.temporary.then-success",),
+    ),
+    "does not read Retry-After": Sin(
+        methods="""
+def read_http(self, status, retry_after, content):
+    return super().read_http(status, None, content)
+""",
+        breaks=("http.pace.retry-after-seconds", "http.pace.retry-after-date"),
+        keeps=("http.pace.outage",),
+    ),
+    "reads Retry-After as seconds only": Sin(
+        methods="""
+def read_http(self, status, retry_after, content):
+    return super().read_http(status, retry_after if (retry_after or "").isdigit() else None, content)
+""",
+        breaks=("http.pace.retry-after-date",),
+        keeps=("http.pace.retry-after-seconds",),
+    ),
+    "gives up after three attempts": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(row, outcome)
+    if outcome.kind == "later" and row.attempts >= 3:
+        self.db.execute("UPDATE mail SET state = 'dead' WHERE key = ?", (row.key,))
+""",
+        breaks=("smtp.pace.outage",),
+        keeps=("smtp.temporary.then-success",),
+    ),
+    "sends to all again for one that must wait": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(row, outcome)
+    if outcome.kind == "later":
+        self.db.execute("UPDATE mail SET state = 'pending' WHERE key = ?", (row.key,))
+""",
+        breaks=("smtp.recipients.one-later",),
+        keeps=("smtp.temporary.then-success",),
+    ),
+    "claims nothing": Sin(
+        methods="def claim(self): return self.due(now().timestamp())",
+        breaks=("http.workers.two",),
+        keeps=("http.crash.after-acceptance",),
+    ),
+    "dies of SIGTERM at once": Sin(
+        methods="""
+def claim(self):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return super().claim()
+""",
+        breaks=("http.workers.sigterm", "smtp.workers.sigterm"),
+        keeps=("smtp.workers.two",),
+    ),
+    "does not hear SIGTERM": Sin(
+        methods="""
+def claim(self):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return super().claim()
+""",
+        breaks=("http.workers.sigterm",),
+        keeps=("http.workers.two",),
+    ),
+    "sends twice to be sure": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(row, outcome)
+    if outcome.kind == "accepted" and row.attempts == 1:
+        self.db.execute("UPDATE mail SET state = 'pending' WHERE key = ?", (row.key,))
+""",
+        breaks=("smtp.dropped.not-resent", "http.dropped.not-resent"),
+    ),
+    "doubles no dots": Sin(
+        methods="""
+def bytes_of(self, row):
+    # What tiny doubles, the wire halves again: this is the mail of a sender that never doubled it.
+    return super().bytes_of(row).replace(b"\\r\\n..", b"\\r\\n.")
+""",
+        breaks=("smtp.content.real-mail",),
+        keeps=("smtp.content.large",),
+    ),
+    "cuts large mails": Sin(
+        methods="def bytes_of(self, row): return super().bytes_of(row)[:1_000_000]",
+        breaks=("http.content.large", "smtp.content.large"),
+        keeps=("http.content.real-mail",),
+    ),
+    "writes its attempts into the mail": Sin(
+        methods="""
+def bytes_of(self, row):
+    return b"X-Attempt: %d\\r\\n" % row.attempts + super().bytes_of(row)
+""",
+        breaks=("http.content.same-bytes",),
+        keeps=("http.content.real-mail", "smtp.content.same-bytes"),
+    ),
+    "writes its attempts into the mail, at least once": Sin(
+        methods="""
+def bytes_of(self, row):
+    return b"X-Attempt: %d\\r\\n" % row.attempts + super().bytes_of(row)
+""",
+        breaks=("smtp.content.same-bytes", "smtp.lost-answer.fin"),
+        file="tiny_at_least_once",
+    ),
+    "answers a doubt with two copies, at least once": Sin(
+        methods="""
+def settle(self, row, outcome):
+    super().settle(row, outcome)
+    if outcome.kind == "accepted" and row.doubt and row.attempts == 2:
+        self.db.execute("UPDATE mail SET state = 'pending' WHERE key = ?", (row.key,))
+""",
+        breaks=("smtp.lost-answer.fin", "http.lost-answer.rst"),
+        keeps=("smtp.temporary.then-success",),
+        file="tiny_at_least_once",
+    ),
+    "sends to somebody else": Sin(
+        methods="""
+def over_smtp(self, row):
+    return super().over_smtp(dataclasses.replace(row, recipient=row.recipient.replace("order-1", "eve")))
+""",
+        breaks=("smtp.business.equal-content",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINS)
+def test_a_sin_breaks_exactly_this(tmp_path: Path, name: str) -> None:
+    """The promises beside it are kept."""
+    sin = SINS[name]
+    script = tmp_path / "sinner.py"
+    script.write_text(
+        "import dataclasses, signal, sys\n"
+        "from scenarios.clock import now\n"
+        "from scenarios.senders.tiny import TinySender, run\n"
+        f"class Sinner(TinySender):\n{indent(sin.methods.strip(), '    ')}\n"
+        "sys.exit(run(Sinner, sys.argv[1:]))\n",
+        encoding="utf-8",
+    )
+    text = (SENDERS / f"{sin.file}.toml").read_text(encoding="utf-8")
+    file = tmp_path / "sender.toml"
+    file.write_text(text.replace('"-m", "scenarios.senders.tiny"', '"{here}/sinner.py"'), encoding="utf-8")
+
+    done = certify("--sender", file, "--select", ",".join((*sin.breaks, *sin.keeps)), "--report", tmp_path)
+
+    certificate = certificate_in(tmp_path)
+    assert by_status(certificate, "error") == set(), done.stdout
+    assert by_status(certificate, "fail") == set(sin.breaks), done.stdout
+    assert by_status(certificate, "pass") == set(sin.keeps)
+
+
+def test_every_promise_is_broken_by_somebody() -> None:
+    """By a sin here or by a known-bad sender."""
+    broken = {promise_id for sin in SINS.values() for promise_id in sin.breaks}
+    for file in (SENDERS / "known_bad").glob("*.toml"):
+        broken.update(read_sender(file).broken)
+
+    assert {promise.name for promise in PROMISES} - {of_id(each)[0].name for each in broken} == set()
