@@ -137,6 +137,20 @@ PROMISES: tuple[Promise, ...] = (
         quick=True,
     ),
     Promise(
+        name="crash.before-the-body",
+        family="crash",
+        level=Level.SHOULD,
+        requirement=(
+            "Killed before the first byte of the body left, the sender knows that nothing can have been taken: "
+            "the mail is sent after the restart, without a person having to look."
+        ),
+        source="RFC 5321 3.3 (354 comes before the body) and 4.5.4.1",
+        # Over HTTP the body leaves with the head: there is no moment in between.
+        profiles=("smtp",),
+        fault="hang before acceptance",
+        crash="kill -9 before the provider took the mail",
+    ),
+    Promise(
         name="crash.before-wake-up",
         family="crash",
         requirement=(

@@ -99,9 +99,13 @@ class Service:
         if self._client is not None:
             self._client.close()
             self._client = None
+        self.kill()
+        self._running = None
+
+    def kill(self) -> None:
+        """kill -9 for the simulator."""
         if self._running is not None:
             self._running.kill()
-            self._running = None
 
     # --- the control API ----------------------------------------------------------------------------
 
@@ -116,6 +120,10 @@ class Service:
 
         A late acceptance of a former scenario would be a phantom in the next one.
         """
+        if self._running is None or self._running.process.poll() is not None:
+            # One scenario in which the simulator died must not take the others with it.
+            self.stop()
+            self.start()
         self.control.heal(all=True)
         self.control.release()
         if not wait_until(lambda: None if self.under_way() else True, timeout_s=timeout_s):

@@ -49,3 +49,14 @@ def test_a_simulator_that_does_not_start_is_one_sentence(tmp_path: Path) -> None
         Service(tmp_path).start()
 
     assert "\n" not in str(caught.value)
+
+
+def test_a_simulator_that_died_is_started_again(tmp_path: Path) -> None:
+    """One scenario may lose it; the next one must not."""
+    with Service(tmp_path) as service:
+        before = service.control.health()
+        service.kill()
+
+        service.fresh()
+
+        assert service.control.health() == before

@@ -44,6 +44,15 @@ SINS: dict[str, Sin] = {
         ),
         keeps=("smtp.crash.after-claim",),
     ),
+    "doubts from the first word on": Sin(
+        methods="""
+def over_smtp(self, row):
+    self.mark_doubt(row, True)
+    return super().over_smtp(row)
+""",
+        breaks=("smtp.crash.before-the-body",),
+        keeps=("smtp.crash.after-claim",),
+    ),
     "believes a refusal after a doubt": Sin(
         methods="""
 def settle(self, row, outcome):
