@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from scenarios import checks
 from scenarios.checks import Finding
-from scenarios.history import History, Mark, Try
+from scenarios.history import History, Mark, Said, Try
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
@@ -139,12 +139,15 @@ def plan_of(profile: Profile, script: tuple[str, ...], *, per_mail: bool = False
     return {"seed": 1, "rule": rules, **profile.provider}
 
 
-def play(cell: Cell, sender: WorldSender, disk: Disk) -> Outcome:
-    """Play a cell to its end."""
+def play(
+    cell: Cell, sender: WorldSender, disk: Disk, watch: Callable[[World], None] = lambda world: None
+) -> Outcome:
+    """Play a cell to its end. `watch` is given the world before anything happens in it."""
     profile, shape = BY_ID[cell.profile], SHAPES[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = read_plan(plan_of(profile, cell.script), "the script")
     with World(seed=cell.seed, setup=setup) as world:
+        watch(world)
         outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender))
         return outcome
 
@@ -193,7 +196,7 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
         if first:
             victims.append(worker)
 
-    await _until_settled_or(world, sender, profile, STORM_S, lambda: bool(victims) and victims[0].dead)
+    await until_settled_or(world, sender, profile, STORM_S, lambda: bool(victims) and victims[0].dead)
     if victims:
         # Only what is passed by now is a crash point: in the calm nobody dies.
         outcome.steps, outcome.passed = victims[0].steps, dict(victims[0].passed)
@@ -206,7 +209,7 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
             note("provider", "provider starts again")
         else:
             victims.append(start_worker(shape.workers + 1, cell.again))
-        await _until_settled_or(world, sender, profile, STORM_S, lambda: victims[1].dead)
+        await until_settled_or(world, sender, profile, STORM_S, lambda: victims[1].dead)
         outcome.again_steps, outcome.again_passed = victims[1].steps, dict(victims[1].passed)
         if cell.again is not None:
             outcome.reached = victims[1].dead
@@ -221,7 +224,7 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     assert world.service is not None
     world.service.provider.heal(DEFAULT_ACCOUNT, world.clock.now())
     note("harness", "calm begins")
-    settled = await _until_settled_or(world, sender, profile, CALM_S, lambda: False)
+    settled = await until_settled_or(world, sender, profile, CALM_S, lambda: False)
     begun = len(world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now()).attempts)
     await asyncio.sleep(STILL_S)
     return _judge(world, outcome, profile, sender, marks, settled=settled, begun=begun)
@@ -237,10 +240,10 @@ def _business(world: World, cell: Cell, shape: Shape, sender: WorldSender, note:
     return process
 
 
-async def _until_settled_or(
+async def until_settled_or(
     world: World, sender: WorldSender, profile: Profile, within_s: float, true: Callable[[], bool]
 ) -> bool:
-    """Let time pass until every row has ended or is parked, and no attempt is under way."""
+    """Let time pass until every row has ended or is parked and no attempt is under way, or something is true."""
     unsettled = UNSETTLED[profile.policy]
 
     def settled() -> bool:
@@ -273,9 +276,40 @@ def _judge(
     assert world.service is not None
     account = world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now())
     said = sender.said()
-    for at, name, cause in world.deaths:
-        marks.append(Mark(at=BEGIN + timedelta(seconds=at), actor="harness", text=f"{name} dies: {cause}"))
-    history = History(
+    history = history_of(world, said, marks, moving=not settled)
+    findings = checks.everywhere(history, profile.policy)
+    findings += checks.again_after_acceptance(history)
+    for each in said:
+        findings += checks.changed_identity(history, each.recipient)
+        findings += checks.changed_bytes(history, each.recipient)
+        findings += checks.again_after_refusal(history, [each.recipient])
+    if not settled or len(account.attempts) != begun:
+        findings.append(
+            Finding(kind="not quiescent", recipient="", sentence="things still moved when the calm was over")
+        )
+    findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in world.complaints]
+    if profile.policy is checks.Policy.EXACTLY_ONCE:
+        findings += _parked_for_ever(history)
+    outcome.findings = findings
+    outcome.history = history
+    outcome.fired = tuple(dict.fromkeys(rule for each in account.decisions for rule in each.rules))
+    outcome.events = _events(history)
+    outcome.virtual_s = world.loop.time()
+    outcome.trace = trace_of(world)
+    return outcome
+
+
+def history_of(
+    world: World, said: tuple[Said, ...], marks: Iterable[Mark] = (), *, moving: bool = False
+) -> History:
+    """Put together what a judge may know of a world just now."""
+    assert world.service is not None
+    account = world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now())
+    deaths = (
+        Mark(at=BEGIN + timedelta(seconds=at), actor="harness", text=f"{name} dies: {cause}")
+        for at, name, cause in world.deaths
+    )
+    return History(
         obligations=tuple(
             Obligation(account=DEFAULT_ACCOUNT, ref=each.key, recipient=each.recipient, state=each.state)
             for each in said
@@ -298,31 +332,11 @@ def _judge(
             for each in account.attempts.values()
         ),
         said=said,
-        marks=tuple(marks),
+        marks=(*marks, *deaths),
         knows_states=True,
         crashes=sum(1 for _, name, _ in world.deaths if name.startswith("worker")),
-        moving=not settled,
+        moving=moving,
     )
-    findings = checks.everywhere(history, profile.policy)
-    findings += checks.again_after_acceptance(history)
-    for each in said:
-        findings += checks.changed_identity(history, each.recipient)
-        findings += checks.changed_bytes(history, each.recipient)
-        findings += checks.again_after_refusal(history, [each.recipient])
-    if not settled or len(account.attempts) != begun:
-        findings.append(
-            Finding(kind="not quiescent", recipient="", sentence="things still moved when the calm was over")
-        )
-    findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in world.complaints]
-    if profile.policy is checks.Policy.EXACTLY_ONCE:
-        findings += _parked_for_ever(history)
-    outcome.findings = findings
-    outcome.history = history
-    outcome.fired = tuple(dict.fromkeys(rule for each in account.decisions for rule in each.rules))
-    outcome.events = _events(history)
-    outcome.virtual_s = world.loop.time()
-    outcome.trace = _trace(world)
-    return outcome
 
 
 def _parked_for_ever(history: History) -> list[Finding]:
@@ -364,7 +378,8 @@ def _events(history: History) -> frozenset[str]:
     return frozenset(events)
 
 
-def _trace(world: World) -> str:
+def trace_of(world: World) -> str:
+    """Return the hex SHA-256 of all that was on the wire and of who died, with times."""
     digest = hashlib.sha256()
     for wired in world.network.seen:
         digest.update(
