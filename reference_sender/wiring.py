@@ -288,6 +288,7 @@ class Parts:
 
     clock: Clock = field(default_factory=SystemClock)
     log: Log = quiet
+    open_engine: Callable[[str], Engine] = open_engine
     open_store: Callable[[Engine], Store] = Store
     around_transport: Callable[[Transport], Transport] = _as_it_is
     classify: Callable[[Evidence], Outcome] = classify
@@ -330,7 +331,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     """Put the sender together. Nothing is connected and nothing is started yet."""
     parts = parts or Parts()
     rng = random_source(options.seed)
-    store = parts.open_store(open_engine(options.database_url))
+    store = parts.open_store(parts.open_engine(options.database_url))
     transport = _transport(options)
     lookup = _lookup(options)
     settings = options.settings

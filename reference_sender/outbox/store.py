@@ -134,6 +134,22 @@ _TAKE = (
     )
 )
 _TAKEN = select(*_DOCKET_COLUMNS, _row.raw).where(_row.id.in_(_ids))
+# Where the row is still in the hands of this attempt; the columns to set come with the parameters.
+_HELD = update(outgoing_email).where(
+    _row.id == bindparam("held_id"),
+    _row.token == bindparam("held_token"),
+    _row.state == bindparam("held_state", type_=_row.state.type),
+)
+_RECORD = insert(email_attempt)
+_LATE = (
+    select(email_attempt.c.provider_id)
+    .where(
+        email_attempt.c.email_id == bindparam("email"),
+        email_attempt.c.late.is_(True),
+        email_attempt.c.decision == State.ACCEPTED.value,
+    )
+    .limit(1)
+)
 _DOUBTFUL = (
     select(*_DOCKET_COLUMNS)
     .where(_is(State.UNKNOWN), _row.next_attempt_at <= _at)
@@ -441,15 +457,7 @@ class Store:
     def late_acceptance(self, docket: Docket) -> str | None:
         """The provider's id from an answer that came after the lease was lost: as good as a look-up."""
         with self._read() as connection:
-            return connection.execute(
-                select(email_attempt.c.provider_id)
-                .where(
-                    email_attempt.c.email_id == docket.id,
-                    email_attempt.c.late.is_(True),
-                    email_attempt.c.decision == State.ACCEPTED.value,
-                )
-                .limit(1)
-            ).scalar()
+            return connection.execute(_LATE, {"email": docket.id}).scalar()
 
     def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
         """Move an unknown row, if it is still as we saw it. False: somebody else was faster."""
@@ -520,12 +528,8 @@ class Store:
     @staticmethod
     def _fenced(connection: Connection, docket: Docket, values: dict[str, Any]) -> bool:
         """Write only if the row is still in the hands of this attempt."""
-        result = connection.execute(
-            update(outgoing_email)
-            .where(_row.id == docket.id, _row.token == docket.token, _row.state == docket.state)
-            .values(values)
-        )
-        return result.rowcount == 1
+        held = {"held_id": docket.id, "held_token": docket.token, "held_state": docket.state}
+        return connection.execute(_HELD, values | held).rowcount == 1
 
     def _move(
         self,
@@ -579,17 +583,18 @@ class Store:
                 "answer": evidence.answer,
             }
         connection.execute(
-            insert(email_attempt).values(
-                email_id=email_id,
-                token=token,
-                started_at=started_at,
-                ended_at=ended_at,
-                decision=decision.value,
-                reason=reason,
-                provider_id=provider_id,
-                late=late,
+            _RECORD,
+            {
+                "email_id": email_id,
+                "token": token,
+                "started_at": started_at,
+                "ended_at": ended_at,
+                "decision": decision.value,
+                "reason": reason,
+                "provider_id": provider_id,
+                "late": late,
                 **seen,
-            )
+            },
         )
 
 

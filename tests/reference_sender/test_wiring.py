@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from reference_sender.life import Parcel
-from reference_sender.outbox.store import Store
+from reference_sender.outbox.store import Store, open_engine
 from reference_sender.policy.evidence import Evidence, Refused, Wire
 from reference_sender.policy.settings import InvalidSettings, Policy
 from reference_sender.wiring import OPTIONS, Parts, build, options_from, options_from_environment
@@ -105,6 +106,21 @@ def test_one_part_can_be_replaced(tmp_path: Path) -> None:
     assert isinstance(sender.store, MyStore)
     assert seen == ["HttpTransport"]
     sender.store.engine.dispose()
+
+
+def test_the_engine_can_be_given(tmp_path: Path) -> None:
+    """Who brings an engine of his own gets a store on that one, and no other is made."""
+    mine = open_engine(f"sqlite:///{tmp_path / 'mine.db'}")
+    asked: list[str] = []
+
+    def open_mine(url: str) -> Engine:
+        asked.append(url)
+        return mine
+
+    sender = build(options_from(URL), Parts(open_engine=open_mine))
+    assert sender.store.engine is mine
+    assert asked == ["sqlite:///outbox.db"]
+    mine.dispose()
 
 
 def test_the_same_seed_makes_the_same_dice(tmp_path: Path) -> None:
