@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from scenarios.simulation.loop import OWNER
-from scenarios.simulation.processes import Process
+from scenarios.simulation.processes import Process, Watcher
 from simulator.provider.provider import Record
 from simulator.store.memory import MemoryStore
 
@@ -40,7 +40,8 @@ class WorldConnection(sqlite3.Connection):
 
     process: Process | None = None
     cursors: weakref.WeakSet[sqlite3.Cursor]
-    opened = False
+    _written: tuple[str, ...] = ()
+    """Statements of the open transaction that write, for whoever watches."""
 
     def cursor(self, factory: Any = None) -> Any:
         self._alive()
@@ -51,6 +52,10 @@ class WorldConnection(sqlite3.Connection):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self.cursor()
         return cursor.execute(sql, *parameters)
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._written = ()
 
     def commit(self) -> None:
         if self.in_transaction:
@@ -67,14 +72,26 @@ class WorldConnection(sqlite3.Connection):
             return self._committing(act)
         self._pass("sql", "before")
         done = act()
+        if self.process is not None and self.process.watcher is not None:
+            if word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+                self._written = (*self._written, sql)
+            if not self.in_transaction:
+                self._tell(self.process, rolled_back=word.startswith("ROLLBACK"))
         self._pass("sql", "after")
         return done
 
     def _committing(self, act: Callable[[], Any]) -> Any:
         self._pass("commit", "lost")
         done = act()
+        if self.process is not None and self.process.watcher is not None:
+            self._tell(self.process)
         self._pass("commit", "unreported")
         return done
+
+    def _tell(self, process: Process, *, rolled_back: bool = False) -> None:
+        written, self._written = self._written, ()
+        if written and not rolled_back and process.watcher is not None:
+            process.watcher.committed(process, written)
 
     def _pass(self, kind: str, name: str) -> None:
         if self.process is not None:
@@ -134,6 +151,7 @@ class LedgerDisk(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self._records: list[Record] = []
+        self.watcher: Watcher | None = None
 
     def load(self) -> Iterable[Record]:
         return tuple(self._records)
@@ -144,6 +162,8 @@ class LedgerDisk(MemoryStore):
             owner.passes("ledger", "lost")
         super().append(records)
         self._records += records
+        if self.watcher is not None:
+            self.watcher.booked(owner if isinstance(owner, Process) else None, records)
         if isinstance(owner, Process):
             owner.passes("ledger", "unreported")
 

@@ -44,9 +44,14 @@ class Owner(Protocol):
     """Whom a callback belongs to."""
 
     dead: bool
+    frozen: bool
 
     def may_step(self) -> bool:
-        """Count a step of this owner; False if it is dead (or dies of this very step)."""
+        """Count a step of this owner; False if it is dead or frozen (or dies of this very step)."""
+        ...
+
+    def hold(self, handle: events.Handle) -> None:
+        """Keep a callback that could not run because the owner is frozen."""
         ...
 
 
@@ -60,6 +65,8 @@ class _Handle(events.Handle):
         owner = self._context.get(OWNER) if self._context is not None else None
         if owner is None or owner.may_step():
             super()._run()
+        elif owner.frozen:
+            owner.hold(self)
 
 
 class _TimerHandle(events.TimerHandle):
@@ -69,6 +76,8 @@ class _TimerHandle(events.TimerHandle):
         owner = self._context.get(OWNER) if self._context is not None else None
         if owner is None or owner.may_step():
             super()._run()
+        elif owner.frozen:
+            owner.hold(self)
 
 
 class _Clockwork:
@@ -148,15 +157,21 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        """Run it inline: `asyncio.to_thread` becomes a plain call, so every run takes the same steps."""
+        """Run it inline, so that every run takes the same steps; who waits goes on in the next step, as with threads."""
         future = self.create_future()
         try:
-            future.set_result(func(*args))
+            result = func(*args)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            future.set_exception(error)
+            self.call_soon(_unless_over, future, None, error)
+        else:
+            self.call_soon(_unless_over, future, result, None)
         return future
+
+    def take_up(self, held: list[events.Handle]) -> None:
+        """Run callbacks that were held back, in the next round, in their order."""
+        self._ready.extend(held)
 
     # --- keeping the dead ---------------------------------------------------------------------------
 
@@ -249,6 +264,15 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     async def connect_read_pipe(self, *args: Any) -> NoReturn:
         _refuse("connect_read_pipe()")
+
+
+def _unless_over(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def _refuse(call: str) -> NoReturn:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import signal
+from asyncio.events import Handle
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,6 +46,22 @@ class Perishable(Protocol):
     def die(self) -> None: ...
 
 
+class Watcher(Protocol):
+    """Who is told what became durable, for timelines and invariants."""
+
+    def committed(self, process: Process, statements: tuple[str, ...]) -> None:
+        """A transaction of this process is committed; these statements wrote something in it."""
+        ...
+
+    def booked(self, process: Process | None, records: Sequence[Any]) -> None:
+        """The provider's disk has these records."""
+        ...
+
+    def died(self, process: Process, cause: str) -> None:
+        """A process was killed."""
+        ...
+
+
 class Process:
     """One incarnation of a program."""
 
@@ -69,7 +86,9 @@ class Process:
         self.died: asyncio.Future[None] = loop.create_future()
         self.cause = ""
         self._on_death = on_death
-        self._delayed: list[Callable[[], object]] = []
+        self.watcher: Watcher | None = None
+        self._held: list[Handle] = []
+        self._freezes_at: int | None = None
         self._crash_key = None if crash is None else (crash.kind, crash.name)
         self._counts_steps = crash is None or crash.kind == "step"
         self.steps = 0
@@ -89,10 +108,13 @@ class Process:
     # --- crash points -------------------------------------------------------------------------------
 
     def may_step(self) -> bool:
-        if self.dead:
+        if self.dead or self.frozen:
             return False
         if self._counts_steps:
             self.steps += 1
+            if self.steps == self._freezes_at:
+                self.frozen = True
+                return False
             if self.crash is not None and self.steps == self.crash.count:
                 self.kill(f"crash point {self.crash}")
                 return False
@@ -111,6 +133,37 @@ class Process:
             self.kill(f"crash point {self.crash}")
             raise Killed
 
+    def doom(self, point: CrashPoint) -> None:
+        """Let it die at a crash point, counted from now on. A later doom takes the place of an earlier one."""
+        passed = self.steps if point.kind == "step" else self.passed[point.kind, point.name]
+        self.crash = CrashPoint(point.kind, point.name, passed + point.count)
+        self._crash_key = (point.kind, point.name)
+
+    def reprieve(self) -> None:
+        """Take back what it was doomed to."""
+        self.crash = self._crash_key = self._freezes_at = None
+
+    # --- stopped and continued ----------------------------------------------------------------------
+
+    def freeze(self, after: int = 0) -> None:
+        """SIGSTOP, now or before the n-th step from now: nothing of it runs, and its timers run out all the same."""
+        if after:
+            self._freezes_at = self.steps + after
+        else:
+            self.frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT: what came meanwhile is dealt with now, in the order in which it came."""
+        self._freezes_at = None
+        if self.frozen and not self.dead:
+            self.frozen = False
+            held, self._held = self._held, []
+            self.loop.take_up(held)
+
+    def hold(self, handle: Handle) -> None:
+        """Keep a callback until the process goes on."""
+        self._held.append(handle)
+
     # --- the end ------------------------------------------------------------------------------------
 
     def kill(self, cause: str = "kill -9") -> None:
@@ -118,6 +171,7 @@ class Process:
         if self.dead:
             return
         self.dead = True
+        self.frozen = False
         self.cause = cause
         self.loop.network.kill(self)
         for belonging in self.belongings:

@@ -21,6 +21,7 @@ from reference_sender.message import Mail
 from reference_sender.outbox.schema import metadata
 from reference_sender.outbox.store import Store, enqueue, open_engine
 from scenarios.history import Said
+from scenarios.simulation.loop import OWNER
 from scenarios.simulation.profiles import TIMES, Profile
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World, WorldClock
 from simulator.provider.obligations import Reported
@@ -144,7 +145,7 @@ class ReferenceSender:
         )
         open_store = self.parts.get("open_store", Store)
         parts = wiring.Parts(
-            clock=WorldClock(world.loop),
+            clock=WorldClock(world.loop, getattr(OWNER.get(), "skew_s", 0.0)),
             **{**self.parts, "open_store": lambda _engine: open_store(self._engine())},
         )
         await wiring.build(options, parts).run(asyncio.Event())

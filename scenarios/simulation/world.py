@@ -24,7 +24,7 @@ from typing import Any, Self
 from scenarios.simulation.disks import LedgerDisk, owned_databases
 from scenarios.simulation.loop import EPOCH_S, VirtualLoop
 from scenarios.simulation.network import Network
-from scenarios.simulation.processes import CrashPoint, Killed, Process
+from scenarios.simulation.processes import CrashPoint, Killed, Process, Watcher
 from simulator.provider.provider import Setup
 from simulator.servers.serve import Address, Options, Service
 
@@ -78,6 +78,8 @@ class World:
         self.service: Service | None = None
         self.complaints: list[str] = []
         """What nobody caught while the world went on: a mistake of a program in it, or of ours."""
+        self.watcher: Watcher | None = None
+        """Who is told what becomes durable; set it before anything runs."""
         self._over = False
         self._stack = contextlib.ExitStack()
         self.loop.set_exception_handler(self._complain)
@@ -115,10 +117,16 @@ class World:
             name,
             crash=crash,
             skew_s=skew_s,
-            on_death=lambda dead, cause: self.deaths.append((self.loop.time(), dead.name, cause)),
+            on_death=self._died,
         )
+        process.watcher = self.ledger.watcher = self.watcher
         self.processes.append(process)
         return process
+
+    def _died(self, process: Process, cause: str) -> None:
+        self.deaths.append((self.loop.time(), process.name, cause))
+        if self.watcher is not None and not self._over:
+            self.watcher.died(process, cause)
 
     async def start_provider(self, *, crash: CrashPoint | None = None) -> Process:
         """Start the simulator; return when it listens."""

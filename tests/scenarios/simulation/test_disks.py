@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,40 @@ def test_outside_of_processes_nothing_is_changed(loop: VirtualLoop, path: Path) 
         assert not isinstance(connection, WorldConnection)
     finally:
         connection.close()
+
+
+class _Watching:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, ...]] = []
+
+    def committed(self, process: Process, statements: tuple[str, ...]) -> None:
+        self.seen.append(statements)
+
+    def booked(self, process: Process | None, records: Sequence[Any]) -> None:
+        """Not asked here."""
+
+    def died(self, process: Process, cause: str) -> None:
+        """Nor is this."""
+
+
+def test_a_watcher_is_told_what_is_committed_and_nothing_else(loop: VirtualLoop, path: Path) -> None:
+    """Reads, rolled back writes and empty transactions are no news; a write outside of a transaction is."""
+    process = Process(loop, "application")
+    process.watcher = watching = _Watching()
+
+    def work() -> None:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("INSERT INTO t VALUES (10)")
+        for end in ("ROLLBACK", "COMMIT"):
+            connection.execute("BEGIN")
+            connection.execute("INSERT INTO t VALUES (11)")
+            connection.execute("SELECT * FROM t").fetchall()
+            connection.execute(end)
+        connection.execute("BEGIN")
+        connection.execute("COMMIT")
+
+    process.run(work)
+
+    assert watching.seen == [("INSERT INTO t VALUES (10)",), ("INSERT INTO t VALUES (11)",)]

@@ -11,6 +11,7 @@ import pytest
 from scenarios.simulation.loop import VirtualLoop, running_in
 from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process, point
+from scenarios.simulation.world import World
 
 
 @pytest.fixture
@@ -124,3 +125,71 @@ def test_a_death_is_told_once(loop: VirtualLoop) -> None:
     process.kill("second")
 
     assert told == ["first"]
+
+
+def test_a_frozen_process_goes_on_where_it_stood() -> None:
+    """SIGSTOP and SIGCONT: nothing runs meanwhile, timers run out all the same, and nothing is lost."""
+    with World() as world:
+        ticks: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                ticks.append(world.loop.time())
+                await asyncio.sleep(1.0)
+
+        async def story() -> None:
+            process = world.process("ticker")
+            process.spawn(tick)
+            await asyncio.sleep(2.5)
+            process.freeze()
+            await asyncio.sleep(10.0)
+            process.thaw()
+            await asyncio.sleep(1.6)
+
+        world.run(story)
+
+    assert ticks == [0.0, 1.0, 2.0, 12.5, 13.5]
+
+
+def test_a_process_may_be_frozen_before_a_step_to_come() -> None:
+    """A step is the finest place to stop at, and the step itself is not lost."""
+    with World() as world:
+        seen: list[int] = []
+
+        async def count() -> None:
+            for number in range(5):
+                seen.append(number)
+                await asyncio.sleep(0)
+
+        async def story() -> None:
+            process = world.process("counter")
+            process.freeze(after=3)
+            process.spawn(count)
+            await asyncio.sleep(5.0)
+            assert seen == [0, 1]
+            process.thaw()
+            await asyncio.sleep(5.0)
+
+        world.run(story)
+
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_a_doom_is_counted_from_now_and_can_be_taken_back() -> None:
+    """`doom` names the n-th time from now; who is reprieved lives."""
+    with World() as world:
+
+        async def story() -> None:
+            doomed, lucky = world.process("doomed"), world.process("lucky")
+            for process in (doomed, lucky):
+                process.passes("point", "door")
+                process.doom(CrashPoint("point", "door", 2))
+                process.passes("point", "door")
+            lucky.reprieve()
+            lucky.passes("point", "door")
+            with pytest.raises(Killed):
+                doomed.passes("point", "door")
+
+        world.run(story)
+
+    assert world.deaths[0][1] == "doomed"
