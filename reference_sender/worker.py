@@ -93,7 +93,7 @@ class Worker:
         while not stop.is_set():
             self._woken.clear()
             try:
-                began = await self.work_once()
+                await self.work_once()
                 failures = 0
                 if not announced:
                     ready()
@@ -101,9 +101,8 @@ class Worker:
             except Exception as error:
                 # A database that is away for a minute must not end the worker.
                 failures += 1
-                began = 0
                 self._log("claim_failed", error=type(error).__name__, failures=failures)
-            await self._rest(stop, busy=began > 0, failures=failures)
+            await self._rest(stop, failures)
         await self._drain()
 
     async def work_once(self) -> int:
@@ -220,12 +219,9 @@ class Worker:
         # A free slot is a reason to look for more.
         self._woken.set()
 
-    async def _rest(self, stop: asyncio.Event, *, busy: bool, failures: int) -> None:
+    async def _rest(self, stop: asyncio.Event, failures: int) -> None:
         """Wait for something to do: a wake-up, a free slot, the next poll – or the end."""
-        if busy and len(self._running) < self._settings.concurrency and not failures:
-            # There was mail and there is room: perhaps there is more.
-            await asyncio.sleep(0)
-            return
+        # A claim takes all that is due or all there is room for, so looking again at once would find nothing.
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
         waits = [
             asyncio.ensure_future(w) for w in (stop.wait(), self._woken.wait(), self._clock.sleep(pause_s))

@@ -1,7 +1,7 @@
 """What a provider is able to do and what a sender makes of it: the profiles of the matrix.
 
 A profile binds a provider's ability to the sender's policy and to what may then be demanded. Times are those
-of the world: shorter than in production, in the same proportions, so that a cell needs few virtual hours.
+of the world: shorter than in production, so that a cell needs few virtual minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from scenarios.checks import Policy
 
-#: The sender's times in the world, in seconds; a lease outlasts an attempt, a look-up outlasts both.
+#: The sender's times in the world, in seconds. A lease outlasts an attempt; a poll comes just after a lease that ran
+#: out, a look just after a request that may have been under way: a look more would cost much and find nothing.
 TIMES: Mapping[str, Any] = {
     "connect_timeout_s": 5.0,
     "read_timeout_s": 10.0,
@@ -20,8 +21,8 @@ TIMES: Mapping[str, Any] = {
     "lease_s": 30.0,
     "backoff_base_s": 2.0,
     "backoff_cap_s": 30.0,
-    "poll_s": 20.0,
-    "reconcile_s": 25.0,
+    "poll_s": 31.0,
+    "reconcile_s": 41.0,
     "lookup_lag_s": 20.0,
     "in_flight_s": 40.0,
     "concurrency": 4,
