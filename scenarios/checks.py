@@ -17,6 +17,30 @@ from scenarios.history import History, Try
 from simulator.provider import obligations as judging
 from simulator.provider.obligations import ENDED_UNSENT, PARKED, Judgement, Reported
 
+#: Every kind of finding, and what it says.
+KINDS: dict[str, str] = {
+    "duplicated": "more copies than promised, or than the policy and the doubts excuse",
+    "lost": "promised, never accepted, and nobody says so honestly",
+    "stuck": "neither sent nor parked when everything had come to rest",
+    "phantom": "accepted although nobody promised it",
+    "misdirected": "accepted for somebody else, or with other bytes than promised",
+    "misreported": "the sender says one thing, the ledger another",
+    "given up": "ended or parked although nothing stood in the way",
+    "unsaid": "the sender has no word about a mail that was promised",
+    "parked without owner": "parked, and no word for the person who is to look after it",
+    "tried again": "an attempt after the end: after a yes, or after a refusal for good",
+    "too early": "came back before the Retry-After was over",
+    "too often": "so many attempts at once that nothing was waited for",
+    "abandoned": "a worker that was asked to stop let go of an attempt",
+    "identity changed": "Message-ID or idempotency key differ between attempts of one mail",
+    "bytes differ": "the content differs between attempts of one mail",
+    "not quiescent": "things still moved when the calm was over",
+}
+
+#: More attempts of one mail than this in `AT_ONCE_S` seconds, and there is no backoff.
+AT_ONCE = 6
+AT_ONCE_S = 5.0
+
 
 class Policy(StrEnum):
     """What a sender does when it cannot know whether the provider took a mail."""
@@ -113,6 +137,19 @@ def lost(history: History) -> list[Finding]:
 
 def phantom(history: History) -> list[Finding]:
     """Accepted although nobody promised it."""
+    if not history.obligations:
+        # The ledger alone would not dare to say so, but a history knows its promises, also if there are none.
+        return [
+            Finding(
+                kind="phantom",
+                recipient=recipient,
+                sentence="sent, but nothing at all was promised",
+                ids=(each.id,),
+                attempts=(each.attempt,),
+            )
+            for each in history.acceptances
+            for recipient in each.recipients
+        ]
     return [_about("phantom", each, "sent, but never promised") for each in judged(history).phantom]
 
 
@@ -125,15 +162,16 @@ def misdirected(history: History) -> list[Finding]:
 
 
 def misreported(history: History) -> list[Finding]:
-    """Accepted by the provider, and reported as ended without."""
+    """Accepted by the provider and reported as ended without, or the reverse."""
+    judgement = judged(history)
     return [
         _about(
             "misreported",
             each,
             f"accepted by the provider, but reported as {each.state.value if each.state else 'nothing'}",
         )
-        for each in judged(history).misreported
-    ]
+        for each in judgement.misreported
+    ] + [_about("misreported", each, "reported as accepted, but never taken") for each in judgement.lost]
 
 
 def failed_without_refusal(history: History) -> list[Finding]:
@@ -216,6 +254,55 @@ def not_said(history: History, recipients: Iterable[str]) -> list[Finding]:
     return findings
 
 
+def yes_forgotten(history: History) -> list[Finding]:
+    """Told in full that the mail is taken, never killed, and it does not say so."""
+    if history.crashes:
+        return []
+    told = (
+        owed.recipient
+        for owed in history.obligations
+        if any(each.told_yes and each.accepted for each in history.tries_for(owed.recipient))
+    )
+    return not_said(history, dict.fromkeys(told))
+
+
+def unsaid(history: History) -> list[Finding]:
+    """Promised, and the sender has no word about it any more (where it can be asked)."""
+    if not history.knows_states:
+        return []
+    return [
+        Finding(
+            kind="unsaid",
+            ref=owed.ref,
+            recipient=owed.recipient,
+            sentence="promised, and the sender does not know the mail at all",
+        )
+        for owed in history.obligations
+        if history.state_of(owed.recipient) is None
+    ]
+
+
+def parked_without_owner(history: History) -> list[Finding]:
+    """Parked for a person, without a word that this person could begin with."""
+    return [
+        Finding(
+            kind="parked without owner",
+            ref=each.key,
+            recipient=each.recipient,
+            sentence=f"reported as {each.state.value}, and no reason is given to whoever must look after it",
+        )
+        for each in history.said
+        if each.state in PARKED and each.reason is not None and not each.reason.strip()
+    ]
+
+
+def not_quiescent(history: History) -> list[Finding]:
+    """Things still moved when the calm was over."""
+    if not history.moving:
+        return []
+    return [Finding(kind="not quiescent", recipient="", sentence="things still moved when the calm was over")]
+
+
 def abandoned(history: History, recipient: str) -> list[Finding]:
     """The first attempt was given up by the sender before the provider could answer."""
     first = next(iter(history.tries_for(recipient)), None)
@@ -287,24 +374,53 @@ def again_after_acceptance(history: History) -> list[Finding]:
     return findings
 
 
-def too_early(history: History, recipient: str, *, wait_s: float, tolerance_s: float = 0.1) -> list[Finding]:
-    """Came back before the Retry-After that a refusal named had passed."""
+def too_early(
+    history: History, recipient: str, *, wait_s: float | None = None, tolerance_s: float = 0.1
+) -> list[Finding]:
+    """Came back before the Retry-After that a refusal named had passed.
+
+    `wait_s` is what each 429 named, where the attempts do not know it themselves.
+    """
     findings = []
     tries = history.tries_for(recipient)
     for refused, following in pairwise(tries):
-        if refused.code != 429 or refused.closed_at is None:
+        asked_s = refused.retry_after_s
+        if asked_s is None and refused.code == 429:
+            asked_s = wait_s
+        # What was not said in full need not be heard.
+        if asked_s is None or refused.code is None or refused.closed_at is None:
             continue
         gap_s = (following.opened_at - refused.closed_at) / timedelta(seconds=1)
-        if gap_s < wait_s - tolerance_s:
+        if gap_s < asked_s - tolerance_s:
             findings.append(
                 Finding(
                     kind="too early",
                     recipient=recipient,
-                    sentence=f"came back after {gap_s:.2f} s; Retry-After said {wait_s:g} s",
+                    sentence=f"came back after {gap_s:.2f} s; Retry-After said {asked_s:g} s",
                     attempts=(refused.id, following.id),
                 )
             )
-    return findings
+    # Killed between hearing it and writing it down, a sender cannot know better.
+    return findings[history.crashes :]
+
+
+def too_often(
+    history: History, recipient: str, *, most: int = AT_ONCE, within_s: float = AT_ONCE_S
+) -> list[Finding]:
+    """Tried more than `most` times within `within_s` seconds: a loop without a pause."""
+    tries = history.tries_for(recipient)
+    for first, last in zip(tries, tries[most:], strict=False):
+        took_s = (last.opened_at - first.opened_at) / timedelta(seconds=1)
+        if took_s <= within_s:
+            return [
+                Finding(
+                    kind="too often",
+                    recipient=recipient,
+                    sentence=f"{most + 1} attempts within {took_s:.2f} s",
+                    attempts=tuple(each.id for each in tries),
+                )
+            ]
+    return []
 
 
 def changed_identity(history: History, recipient: str) -> list[Finding]:
@@ -379,6 +495,43 @@ def everywhere(history: History, policy: Policy) -> list[Finding]:
         *misdirected(history),
         *misreported(history),
         *failed_without_refusal(history),
+        *parked_without_owner(history),
+    ]
+
+
+def thoroughly(history: History, policy: Policy) -> list[Finding]:
+    """Ask everything that can be asked without knowing what the scenario is about.
+
+    Only for a history that is complete: nothing was left out of it, and the sender forgets no mail on purpose.
+    """
+    findings = [
+        *everywhere(history, policy),
+        *again_after_acceptance(history),
+        *yes_forgotten(history),
+        *unsaid(history),
+        *not_quiescent(history),
+    ]
+    for recipient in dict.fromkeys(owed.recipient for owed in history.obligations):
+        findings += changed_identity(history, recipient)
+        findings += changed_bytes(history, recipient)
+        findings += again_after_refusal(history, [recipient])
+        findings += too_early(history, recipient)
+        findings += too_often(history, recipient)
+    return findings
+
+
+def never_in_doubt(history: History) -> list[str]:
+    """Return the recipients whose mail nobody could be in doubt about, and that was not refused for good.
+
+    Every attempt ended before any of the mail had left, or with an answer in full that says "not now"; and
+    nobody was killed.
+    """
+    if history.crashes:
+        return []
+    return [
+        owed.recipient
+        for owed in history.obligations
+        if all(_says_not_now(each) for each in history.tries_for(owed.recipient))
     ]
 
 
@@ -396,6 +549,19 @@ def redirected(each: Try) -> bool:
     """Tell whether the sender was sent elsewhere (HTTP 3xx): not taken here, and following it is no duty."""
     code = each.code
     return not each.accepted and code is not None and 300 <= code <= 308
+
+
+#: SMTP stages before the first byte of the mail.
+_BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "starttls", "auth", "mail", "rcpt", "data"})
+
+
+def _says_not_now(each: Try) -> bool:
+    if each.accepted or refused_for_good(each) or redirected(each):
+        return False
+    if each.code is None:
+        return each.stage in _BEFORE_THE_MAIL
+    # What an HTTP service says with another 5xx, or with 409, leaves open what it did before.
+    return each.code in (401, 429, 503) or 420 <= each.code <= 455
 
 
 def _took(each: Try, recipient: str) -> bool:

@@ -31,6 +31,8 @@ class Try:
     sent: str = "unknown"
     """How much of the answer went out: complete, partial, nothing, unknown."""
     rules: tuple[str, ...] = ()
+    retry_after_s: float | None = None
+    """How long the answer asked to wait, if it did and whoever wrote this down knows."""
 
     @property
     def code(self) -> int | None:
@@ -65,6 +67,8 @@ class Said:
     state: Reported
     attempts: int | None = None
     provider_id: str | None = None
+    reason: str | None = None
+    """Why it is where it is, in words for a person; None: this sender has no place for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

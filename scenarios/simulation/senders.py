@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from reference_sender import wiring
 from reference_sender.message import Mail
@@ -45,6 +45,17 @@ class Owed:
         )
 
 
+#: The application's own table: an order is there if and only if the business transaction is committed.
+_BUSINESS = "CREATE TABLE IF NOT EXISTS business (ref TEXT, recipient TEXT)"
+
+
+def promise(connection: Connection, owed: Owed) -> None:
+    """What the business transaction is about: after its commit these mails are owed."""
+    connection.exec_driver_sql(
+        "INSERT INTO business VALUES (?, ?)", [(owed.ref, recipient) for recipient in owed.recipients]
+    )
+
+
 class WorldSender(Protocol):
     """What the matrix asks of a sender."""
 
@@ -62,6 +73,10 @@ class WorldSender(Protocol):
 
     def said(self) -> tuple[Said, ...]:
         """What the outbox says of its mails just now: every committed row."""
+        ...
+
+    def promised(self) -> tuple[tuple[str, str], ...]:
+        """What the business has committed to, as (ref, recipient), whatever the outbox made of it."""
         ...
 
 
@@ -119,11 +134,14 @@ class ReferenceSender:
     def prepare(self) -> None:
         engine = open_engine(self.disk.url)
         metadata.create_all(engine)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(_BUSINESS)
         engine.dispose()
 
     def enqueue(self, world: World, owed: Owed) -> None:
         engine = self._engine()
         with engine.begin() as connection:
+            promise(connection, owed)
             self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now())
         engine.dispose()
 
@@ -158,10 +176,18 @@ class ReferenceSender:
                 state=Reported(state),
                 attempts=attempts,
                 provider_id=provider_id,
+                reason=reason or "",
             )
-            for key, recipient, state, attempts, provider_id in self.disk.rows(
-                "SELECT dedupe_key, recipient, state, attempts, provider_id FROM outgoing_email ORDER BY id"
+            for key, recipient, state, attempts, provider_id, reason in self.disk.rows(
+                "SELECT dedupe_key, recipient, state, attempts, provider_id, last_error"
+                " FROM outgoing_email ORDER BY id"
             )
+        )
+
+    def promised(self) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (ref, recipient)
+            for ref, recipient in self.disk.rows("SELECT ref, recipient FROM business ORDER BY rowid")
         )
 
     def _engine(self) -> Engine:

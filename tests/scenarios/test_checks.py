@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -52,12 +54,15 @@ EVERYWHERE: dict[str, tuple[History, Policy, list[str]]] = {
         Policy.AT_LEAST_ONCE,
         ["duplicated"],
     ),
-    "no copy, called sent": (history((owed(state=ACCEPTED),)), Policy.EXACTLY_ONCE, ["lost"]),
+    "no copy, called sent": (
+        history((owed(state=ACCEPTED),)), Policy.EXACTLY_ONCE, ["lost", "misreported"]
+    ),
     "no copy, still waiting": (history((owed(state=PENDING),)), Policy.EXACTLY_ONCE, ["stuck"]),
     "no copy, unknown to the sender": (history((owed(),)), Policy.EXACTLY_ONCE, ["lost"]),
     "one of two promised": (
-        history((owed(state=ACCEPTED, copies=2),), (copy(1),)), Policy.EXACTLY_ONCE, ["lost"]
+        history((owed(state=ACCEPTED, copies=2),), (copy(1),)), Policy.EXACTLY_ONCE, ["lost", "misreported"]
     ),
+    "a copy where nothing was promised": (history((), (copy(1),)), Policy.AT_MOST_ONCE, ["phantom"]),
     "no copy, parked": (history((owed(state=UNKNOWN),)), Policy.AT_MOST_ONCE, no_findings),
     "no copy, refused": (
         history((owed(state=FAILED),), (), (tried(1, "550 5.1.1 no"),)), Policy.EXACTLY_ONCE, no_findings
@@ -244,3 +249,104 @@ def test_a_finding_names_the_mail() -> None:
         "keys": [],
         "attempts": ["att_1", "att_2"],
     }
+
+
+def test_a_yes_may_not_be_forgotten() -> None:
+    """Told in full and alive ever since, a sender knows; killed in between, it may not."""
+    forgotten = history((owed(state=UNKNOWN),), (copy(1),), (tried(1, took=True),))
+
+    assert only(checks.yes_forgotten, forgotten) == "misreported"
+    assert only(checks.yes_forgotten, replace(forgotten, crashes=1)) == ""
+    assert only(checks.yes_forgotten, good) == ""
+    assert only(checks.yes_forgotten, history((owed(state=UNKNOWN),), (copy(1),), (LOST,))) == ""
+
+
+def test_every_promised_mail_is_spoken_of() -> None:
+    """A mail that is in no list is looked after by nobody."""
+    assert only(checks.unsaid, history((owed(),))) == "unsaid"
+    assert only(checks.unsaid, history((owed(),), knows_states=False)) == ""
+    assert only(checks.unsaid, good) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "kind"),
+    [
+        (UNKNOWN, " ", "parked without owner"),
+        (Reported.DEAD, "", "parked without owner"),
+        (UNKNOWN, "no answer after the last byte", ""),
+        (UNKNOWN, None, ""),
+        (ACCEPTED, "", ""),
+    ],
+)
+def test_who_parks_says_why(state: Reported, reason: str | None, kind: str) -> None:
+    """A person begins with a reason. A sender without a place for reasons is not accused."""
+    given = history((owed(state=state),))
+    given = replace(given, said=tuple(replace(each, reason=reason) for each in given.said))
+
+    assert only(checks.parked_without_owner, given) == kind
+
+
+def test_what_still_moves_after_the_calm_is_not_at_rest() -> None:
+    """Whoever watched says so; the judge believes it."""
+    assert only(checks.not_quiescent, replace(good, moving=True)) == "not quiescent"
+    assert only(checks.not_quiescent, good) == ""
+
+
+@pytest.mark.parametrize(("pause_s", "kind"), [(0.0, "too often"), (0.8, "too often"), (0.9, ""), (2.0, "")])
+def test_a_loop_without_a_pause_is_seen(pause_s: float, kind: str) -> None:
+    """Seven attempts within five seconds are no backoff, however it is drawn."""
+    given = history(
+        (owed(),), (), tuple(tried(n, "451 4.3.0 later", begins_s=n * pause_s) for n in range(1, 8))
+    )
+
+    assert only(partial(checks.too_often, recipient=ANN), given) == kind
+
+
+@pytest.mark.parametrize(("crashes", "kind"), [(0, "too early"), (1, "")])
+def test_an_attempt_may_know_the_wait_itself(crashes: int, kind: str) -> None:
+    """Any refusal may name one. Killed after hearing it, a sender cannot know better."""
+    given = history((owed(),), (), (replace(tried(1, "503"), retry_after_s=25.0), tried(2, begins_s=20.0)))
+
+    assert only(partial(checks.too_early, recipient=ANN), replace(given, crashes=crashes)) == kind
+
+
+@pytest.mark.parametrize(
+    ("attempts", "crashes", "surely"),
+    [
+        ((), 0, True),
+        ((tried(1, "451 4.3.0 later"), tried(2, "503")), 0, True),
+        ((replace(tried(1, "hang", sent="nothing"), stage="data"),), 0, True),
+        ((), 1, False),
+        ((tried(1, "hang", sent="nothing"),), 0, False),
+        ((tried(1, "500"),), 0, False),
+        ((tried(1, "550 5.1.1 no"),), 0, False),
+        ((tried(1, "302"),), 0, False),
+        ((LOST,), 0, False),
+    ],
+)
+def test_where_nothing_was_in_doubt_there_is_no_reason_to_park(
+    attempts: tuple[Try, ...], crashes: int, surely: bool
+) -> None:
+    """Nothing had left, or the answer was in full and said "not now"."""
+    given = replace(history((owed(),), (), attempts), crashes=crashes)
+
+    assert checks.never_in_doubt(given) == ([ANN] if surely else [])
+
+
+def test_every_kind_of_finding_is_in_the_table() -> None:
+    """A kind that is not there would have no sender that is caught by it."""
+    tree = ast.parse(inspect.getsource(checks))
+    used = {
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "kind" and isinstance(node.value, ast.Constant)
+    } | {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "_about"
+        and isinstance(node.args[0], ast.Constant)
+    }
+
+    assert used == set(checks.KINDS)

@@ -70,3 +70,18 @@ def test_engines_share_compiled_statements_only(disk: Disk) -> None:
     finally:
         first.dispose()
         second.dispose()
+
+
+def test_the_business_knows_what_it_promised(disk: Disk) -> None:
+    """In a table of its own: a mail that the outbox lost, or never had, is owed all the same."""
+    sender = ReferenceSender(disk=disk, profile=PROFILES[0])
+    sender.prepare()
+    with World() as world:
+        sender.enqueue(world, SHAPES["three recipients"].owed[0])
+    connection = sqlite3.connect(disk.path)
+    connection.execute("DELETE FROM outgoing_email")
+    connection.commit()
+    connection.close()
+
+    assert sender.said() == ()
+    assert [ref for ref, _ in sender.promised()] == ["order-1"] * 3
