@@ -319,21 +319,22 @@ def abandoned(history: History, recipient: str) -> list[Finding]:
 
 
 def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Finding]:
-    """Tried again after the provider refused for good."""
+    """Tried again after the provider refused for good. Each crash may have swallowed one refusal."""
     findings = []
     for recipient in recipients:
         tries = history.tries_for(recipient)
-        final = next((n for n, each in enumerate(tries) if refused_for_good(each)), None)
-        if final is not None and len(tries) > final + 1 + history.crashes:
+        noes = [n for n, each in enumerate(tries) if refused_for_good(each)]
+        after = tries[noes[history.crashes] + 1 :] if len(noes) > history.crashes else []
+        if after:
             findings.append(
                 Finding(
                     kind="tried again",
                     recipient=recipient,
                     sentence=(
-                        f"tried {len(tries) - final - 1} more times after the refusal for good "
-                        f"{tries[final].answer!r}"
+                        f"tried {len(after)} more times after the refusal for good "
+                        f"{tries[noes[history.crashes]].answer!r}"
                     ),
-                    attempts=tuple(each.id for each in tries[final:]),
+                    attempts=tuple(each.id for each in tries[noes[0] :]),
                 )
             )
     return findings
@@ -355,13 +356,14 @@ def tried_more_than(history: History, recipient: str, *, times: int) -> list[Fin
 
 
 def again_after_acceptance(history: History) -> list[Finding]:
-    """Tried again after being told in full that the mail is taken."""
+    """Tried again after being told in full that the mail is taken. Each crash may have swallowed one yes."""
     findings = []
     for owed in history.obligations:
         tries = history.tries_for(owed.recipient)
         yes = [n for n, each in enumerate(tries) if each.told_yes and _took(each, owed.recipient)]
-        if len(yes) >= owed.copies and len(tries) > yes[owed.copies - 1] + 1 + history.crashes:
-            after = tries[yes[owed.copies - 1] + 1 :]
+        enough = owed.copies + history.crashes
+        after = tries[yes[enough - 1] + 1 :] if len(yes) >= enough else []
+        if after:
             findings.append(
                 Finding(
                     kind="tried again",

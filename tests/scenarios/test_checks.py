@@ -350,3 +350,21 @@ def test_every_kind_of_finding_is_in_the_table() -> None:
     }
 
     assert used == set(checks.KINDS)
+
+
+@pytest.mark.parametrize("answer", ["250 2.0.0 OK", "550 5.1.1 no"])
+def test_a_crash_may_swallow_one_answer_and_no_more(answer: str) -> None:
+    """Heard and not stored is not heard: what comes after it is judged from the next answer on."""
+    first, second, third = tried(1, answer), tried(3, answer), tried(4, answer)
+    later = tried(2, "451 4.3.0 later")
+
+    def found(*attempts: Try, crashes: int) -> list[str]:
+        given = replace(history((owed(),), (), attempts), crashes=crashes)
+        return [
+            each.kind
+            for each in (*checks.again_after_acceptance(given), *checks.again_after_refusal(given, [ANN]))
+        ]
+
+    assert found(first, later, second, crashes=0) == ["tried again"]
+    assert found(first, later, second, crashes=1) == []
+    assert found(first, later, second, third, crashes=1) == ["tried again"]
