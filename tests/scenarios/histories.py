@@ -270,7 +270,7 @@ def _extra(history: History, owed: Obligation, **changes: object) -> Acceptance:
 def lose(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
     """The provider never took it, and the sender goes on calling it accepted."""
     owed = _pick(rng, history, lambda each: each.state is Reported.ACCEPTED)
-    return owed and Spoiled(history=_without_copies(history, owed), recipient=owed.recipient)
+    return None if owed is None else Spoiled(history=_without_copies(history, owed), recipient=owed.recipient)
 
 
 def duplicate(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
@@ -317,7 +317,11 @@ def call_failed(rng: random.Random, history: History, policy: Policy) -> Spoiled
 def call_accepted(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
     """Not accepted, but told otherwise."""
     owed = _pick(rng, history, lambda each: not history.copies_for(each.recipient))
-    return owed and Spoiled(history=_restated(history, owed, Reported.ACCEPTED), recipient=owed.recipient)
+    return (
+        None
+        if owed is None
+        else Spoiled(history=_restated(history, owed, Reported.ACCEPTED), recipient=owed.recipient)
+    )
 
 
 def call_failed_unasked(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
@@ -420,15 +424,20 @@ def get_stuck(rng: random.Random, history: History, policy: Policy) -> Spoiled |
 def park_in_silence(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
     """Parked, and no word for whoever is to look after it."""
     owed = _pick(rng, history, lambda each: each.state in (Reported.UNKNOWN, Reported.DEAD))
-    return owed and Spoiled(
-        history=_restated(history, owed, owed.state, reason=rng.choice(("", " "))), recipient=owed.recipient
+    return (
+        None
+        if owed is None
+        else Spoiled(
+            history=_restated(history, owed, owed.state, reason=rng.choice(("", " "))),
+            recipient=owed.recipient,
+        )
     )
 
 
 def forget_the_row(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
     """The mail is in no list any more."""
     owed = _pick(rng, history, lambda each: True)
-    return owed and Spoiled(history=_restated(history, owed, None), recipient=owed.recipient)
+    return None if owed is None else Spoiled(history=_restated(history, owed, None), recipient=owed.recipient)
 
 
 def forget_the_yes(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
@@ -440,7 +449,11 @@ def forget_the_yes(rng: random.Random, history: History, policy: Policy) -> Spoi
         history,
         lambda each: any(tried.told_yes and tried.accepted for tried in history.tries_for(each.recipient)),
     )
-    return owed and Spoiled(history=_restated(history, owed, Reported.UNKNOWN), recipient=owed.recipient)
+    return (
+        None
+        if owed is None
+        else Spoiled(history=_restated(history, owed, Reported.UNKNOWN), recipient=owed.recipient)
+    )
 
 
 def change_name(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
