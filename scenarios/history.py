@@ -166,7 +166,7 @@ _UNSETTLED = (
 )
 
 
-def acceptance_from(facts: Mapping[str, Any], *, obligation: str | None, number: int) -> Acceptance:
+def acceptance_from(facts: Mapping[str, Any], *, number: int) -> Acceptance:
     """Read one entry of the control API's `messages`."""
     return Acceptance(
         id=str(facts["id"]),
@@ -183,7 +183,7 @@ def acceptance_from(facts: Mapping[str, Any], *, obligation: str | None, number:
         subject=str(facts.get("subject") or ""),
         size_bytes=int(facts.get("size_bytes") or 0),
         sha256=str(facts.get("sha256") or ""),
-        obligation=obligation,
+        obligation=facts.get("obligation"),
         fate=Fate(facts.get("fate", "delivered")),
     )
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from email.parser import BytesHeaderParser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +21,7 @@ from scenarios.adapter import Sender, SenderError, SenderFile, Stopped
 from scenarios.checks import Finding, Policy
 from scenarios.clock import monotonic_s, now, wait_until
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
-from scenarios.mail import OBLIGATION_HEADER, Mail, differences
+from scenarios.mail import Mail, differences
 from scenarios.service import Service
 from simulator.provider.obligations import Obligation, Reported
 
@@ -75,7 +74,6 @@ class Stage:
         self._rules: list[Mapping[str, Any]] = []
         self._fired: dict[str, int] = {}
         self._may_stay_idle: set[str] = set()
-        self._marked: dict[str, str | None] = {}
         self._bystander: Mail | None = None
         self.began_at: datetime = now()
         self.history: History | None = None
@@ -345,7 +343,7 @@ class Stage:
                 raise SenderError(f"{self.file.path}: [status] {error}") from error
         # Ledger before attempts: an acceptance always has its attempt then.
         acceptances = tuple(
-            acceptance_from(facts, obligation=self._obligation_of(facts), number=number)
+            acceptance_from(facts, number=number)
             for number, facts in enumerate(self.service.control.messages(), 1)
         )
         attempts = self.service.control.attempts()
@@ -363,16 +361,6 @@ class Stage:
             ),
             sum(facts.get("state") != "closed" and bool(facts.get("recipients")) for facts in attempts),
         )
-
-    def _obligation_of(self, facts: Mapping[str, Any]) -> str | None:
-        if "obligation" in facts:
-            told = facts["obligation"]
-            return str(told) if told is not None else None
-        message_id = str(facts["id"])
-        if message_id not in self._marked:
-            head = self.service.control.raw(message_id).split(b"\r\n\r\n", 1)[0]
-            self._marked[message_id] = BytesHeaderParser().parsebytes(head).get(OBLIGATION_HEADER)
-        return self._marked[message_id]
 
     # --- the judgement ------------------------------------------------------------------------------
 

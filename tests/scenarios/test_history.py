@@ -28,7 +28,7 @@ def test_an_acceptance_is_read_with_what_matters_to_a_judge() -> None:
         "attempt": "att_1",
     }
 
-    assert acceptance_from(facts, obligation="order-1", number=1) == copy(fate=Fate.DROPPED)
+    assert acceptance_from(facts | {"obligation": "order-1"}, number=1) == copy(fate=Fate.DROPPED)
 
 
 def test_an_attempt_under_way_has_no_end() -> None:
