@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from scenarios import checks
@@ -24,13 +25,15 @@ from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
 from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import PARKED, Obligation, Reported
-from simulator.provider.provider import DEFAULT_ACCOUNT
+from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
 #: How long a storm may last before a crash point that was not reached counts as not reached, in virtual seconds.
 STORM_S = 400.0
 #: How long the calm may last before things must have come to an end, in virtual seconds.
 CALM_S = 1_200.0
-#: So long nothing may happen after the end, in virtual seconds: longer than a lease and a poll.
+#: How often is looked whether things have come to an end, in virtual seconds.
+LOOK_S = 10.0
+#: So long nothing may happen after the end, in virtual seconds: longer than a lease, a poll and a look.
 STILL_S = 45.0
 
 #: What still moves by itself. Where the provider can be asked, `unknown` does too.
@@ -139,16 +142,24 @@ def plan_of(profile: Profile, script: tuple[str, ...], *, per_mail: bool = False
     return {"seed": 1, "rule": rules, **profile.provider}
 
 
+@lru_cache(maxsize=256)
+def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
+    return read_plan(plan_of(BY_ID[profile], script), "the script")
+
+
 def play(
     cell: Cell, sender: WorldSender, disk: Disk, watch: Callable[[World], None] = lambda world: None
 ) -> Outcome:
     """Play a cell to its end. `watch` is given the world before anything happens in it."""
     profile, shape = BY_ID[cell.profile], SHAPES[cell.shape]
     _lay_out(cell, shape, sender, disk)
-    setup = read_plan(plan_of(profile, cell.script), "the script")
+    setup = _setup_of(cell.profile, cell.script)
     with World(seed=cell.seed, setup=setup) as world:
         watch(world)
-        outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender))
+        try:
+            outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender))
+        finally:
+            disk.look_away()
         return outcome
 
 
@@ -259,7 +270,7 @@ async def until_settled_or(
             return True
         if world.loop.time() >= deadline:
             return False
-        await asyncio.sleep(5.0)
+        await asyncio.sleep(LOOK_S)
     return True
 
 

@@ -39,14 +39,14 @@ class WorldConnection(sqlite3.Connection):
     """A connection that belongs to a process."""
 
     process: Process | None = None
-    cursors: weakref.WeakSet[sqlite3.Cursor]
+    cursors: list[weakref.ref[sqlite3.Cursor]]
     _written: tuple[str, ...] = ()
     """Statements of the open transaction that write, for whoever watches."""
 
     def cursor(self, factory: Any = None) -> Any:
         self._alive()
         cursor = super().cursor(WorldCursor)
-        self.cursors.add(cursor)
+        self.cursors.append(weakref.ref(cursor))
         return cursor
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -104,8 +104,9 @@ class WorldConnection(sqlite3.Connection):
     def die(self) -> None:
         """The process is gone: close its cursors (an open SELECT keeps its lock), roll back, close."""
         try:
-            for cursor in list(self.cursors):
-                cursor.close()
+            for known in self.cursors:
+                if (cursor := known()) is not None:
+                    cursor.close()
             sqlite3.Connection.rollback(self)
             sqlite3.Connection.close(self)
         except sqlite3.ProgrammingError:
@@ -129,7 +130,7 @@ def _connect(database: Any, *arguments: Any, **more: Any) -> Any:
     connection = _real_connect(database, *arguments, **more)
     assert isinstance(connection, WorldConnection)
     connection.process = owner
-    connection.cursors = weakref.WeakSet()
+    connection.cursors = []
     owner.belongings.append(connection)
     return connection
 

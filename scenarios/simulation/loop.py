@@ -18,12 +18,14 @@ import heapq
 import socket
 import threading
 from asyncio import base_events, events
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
 #: So many rounds of the loop at one instant mean that time will never advance again.
 ROUNDS_PER_INSTANT = 20_000
+#: Timers less than this apart are due together.
+_SAME_INSTANT_S = 1e-9
 #: The epoch of every world: 2026-01-01T00:00:00Z, in Unix seconds.
 EPOCH_S = 1_767_225_600.0
 
@@ -58,55 +60,65 @@ class Owner(Protocol):
 OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("OWNER", default=None)
 
 
+# The two kinds of handles are asyncio's own, without what only its debug mode and its selector need: a world is a
+# hundred thousand of them a second.
+
+
 class _Handle(events.Handle):
     __slots__ = ()
 
+    def __init__(self, callback: Any, args: Any, loop: VirtualLoop, context: Any) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._source_traceback = self._repr = None
+
     def _run(self) -> None:
-        owner = self._context.get(OWNER) if self._context is not None else None
-        if owner is None or owner.may_step():
-            super()._run()
-        elif owner.frozen:
-            owner.hold(self)
+        owner = self._context.get(OWNER)
+        if owner is not None and not owner.may_step():
+            if owner.frozen:
+                owner.hold(self)
+            return
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            _complain(self, error)
 
 
 class _TimerHandle(events.TimerHandle):
     __slots__ = ()
 
+    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Any) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._source_traceback = self._repr = None
+        self._when = when
+        self._scheduled = True
+
     def _run(self) -> None:
-        owner = self._context.get(OWNER) if self._context is not None else None
-        if owner is None or owner.may_step():
-            super()._run()
-        elif owner.frozen:
-            owner.hold(self)
+        owner = self._context.get(OWNER)
+        if owner is not None and not owner.may_step():
+            if owner.frozen:
+                owner.hold(self)
+            return
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            _complain(self, error)
 
 
-class _Clockwork:
-    """Stands where a selector would: waiting is advancing the clock."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.rounds = 0
-        self.next_timer: Callable[[], float | None] = lambda: None
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is not None and timeout <= 0:
-            self.rounds += 1
-            if self.rounds > ROUNDS_PER_INSTANT:
-                raise Livelock(
-                    f"{ROUNDS_PER_INSTANT} rounds at t={self.now:.6f}s and time does not advance: "
-                    "something polls without waiting"
-                )
-            return []
-        due = self.next_timer()
-        if due is None:
-            raise SleepsForever(f"at t={self.now:.6f}s nothing is ready and no timer is set")
-        # Exactly to the timer, not by a sum of floats: a timer that fires one ulp early is set again for ever.
-        self.now = max(self.now, due)
-        self.rounds = 0
-        return []
-
-    def close(self) -> None:
-        """Nothing to close."""
+def _complain(handle: _Handle | _TimerHandle, error: BaseException) -> None:
+    about = {"message": f"Exception in callback {handle._callback!r}", "exception": error, "handle": handle}
+    handle._loop.call_exception_handler(about)
 
 
 class VirtualLoop(base_events.BaseEventLoop):
@@ -114,9 +126,9 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Clockwork()
-        self._selector.next_timer = self._next_timer
-        self._clock_resolution = 1e-9
+        self.now = 0.0
+        self._rounds = 0
+        """Rounds since time last advanced."""
         self._kept: list[tuple[asyncio.Task[Any], Any]] = []
         self.network: Any = None
         self.set_task_factory(_task)  # type: ignore[arg-type] # keyword arguments are passed through
@@ -124,30 +136,57 @@ class VirtualLoop(base_events.BaseEventLoop):
     # --- time ---------------------------------------------------------------------------------------
 
     def time(self) -> float:
-        return self._selector.now
+        return self.now
 
-    def _next_timer(self) -> float | None:
-        return self._scheduled[0].when() if self._scheduled else None
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
+    def _run_once(self) -> None:
+        """One round: what is ready runs; if nothing is, the clock goes to the next timer."""
+        ready, scheduled = self._ready, self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        if ready or self._stopping:
+            self._rounds += 1
+            if self._rounds > ROUNDS_PER_INSTANT:
+                raise Livelock(
+                    f"{ROUNDS_PER_INSTANT} rounds at t={self.now:.6f}s and time does not advance: "
+                    "something polls without waiting"
+                )
+        elif not scheduled:
+            raise SleepsForever(f"at t={self.now:.6f}s nothing is ready and no timer is set")
+        elif scheduled[0]._when > self.now:
+            # Exactly to the timer, not by a sum of floats: a timer that fires one ulp early is set again for ever.
+            self.now = scheduled[0]._when
+            self._rounds = 0
+        due = self.now + _SAME_INSTANT_S
+        while scheduled and scheduled[0]._when < due:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def _write_to_self(self) -> None:
         pass
 
     # --- callbacks and whom they belong to ----------------------------------------------------------
 
-    def _call_soon(self, callback: Any, args: Any, context: Any) -> events.Handle:
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> events.Handle:
+        if self._closed:
+            self._check_closed()
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> events.TimerHandle:
-        self._check_closed()
+        if self._closed:
+            self._check_closed()
         timer = _TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
         return timer
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """A cancelled timer is thrown away when its time comes."""
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> events.Handle:
         if self._thread_id is not None and self._thread_id != threading.get_ident():
@@ -164,9 +203,9 @@ class VirtualLoop(base_events.BaseEventLoop):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            self.call_soon(_unless_over, future, None, error)
+            self.call_soon(unless_over, future, None, error)
         else:
-            self.call_soon(_unless_over, future, result, None)
+            self.call_soon(unless_over, future, result, None)
         return future
 
     def take_up(self, held: list[events.Handle]) -> None:
@@ -266,7 +305,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         _refuse("connect_read_pipe()")
 
 
-def _unless_over(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def unless_over(future: asyncio.Future[Any], result: Any, error: BaseException | None = None) -> None:
+    """End a future that may have been given up meanwhile: its owner can be late by a whole freeze."""
     if future.done():
         return
     if error is None:

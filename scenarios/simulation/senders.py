@@ -86,6 +86,9 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "outbox.db"
         self._snapshots: dict[object, bytes] = {}
+        self._looking: sqlite3.Connection | None = None
+        self._seen: dict[str, list[tuple[Any, ...]]] = {}
+        self._seen_at: int | None = None
 
     @property
     def url(self) -> str:
@@ -93,6 +96,7 @@ class Disk:
 
     def keep(self, name: object) -> None:
         """Remember the file as it is now."""
+        self.look_away()
         connection = sqlite3.connect(self.path)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
@@ -103,6 +107,7 @@ class Disk:
 
     def put_back(self, name: object) -> None:
         """Make the file what it was."""
+        self.look_away()
         for suffix in ("-wal", "-shm", "-journal"):
             try:
                 os.unlink(f"{self.path}{suffix}")
@@ -111,12 +116,22 @@ class Disk:
         self.path.write_bytes(self._snapshots[name])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Read what is committed."""
-        connection = sqlite3.connect(self.path)
-        try:
-            return connection.execute(query).fetchall()
-        finally:
-            connection.close()
+        """Read what is committed. The same list as before if nothing was committed since."""
+        if self._looking is None:
+            self._looking = sqlite3.connect(self.path, isolation_level=None)
+        # Changes whenever somebody else has committed, so that most looks need no query at all.
+        version: int = self._looking.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._seen_at:
+            self._seen, self._seen_at = {}, version
+        if query not in self._seen:
+            self._seen[query] = self._looking.execute(query).fetchall()
+        return self._seen[query]
+
+    def look_away(self) -> None:
+        """Close the connection that looks into the file: it may be put back or deleted now."""
+        if self._looking is not None:
+            self._looking.close()
+        self._looking, self._seen, self._seen_at = None, {}, None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,6 +145,8 @@ class ReferenceSender:
     options: Mapping[str, Any] = field(default_factory=dict)
     enqueue_with: Callable[..., Any] = enqueue
     _template: Engine | None = None
+    _options: dict[object, wiring.Options] = field(default_factory=dict)
+    _told: tuple[list[tuple[Any, ...]], tuple[Said, ...]] = ([], ())
 
     def prepare(self) -> None:
         engine = open_engine(self.disk.url)
@@ -146,49 +163,60 @@ class ReferenceSender:
         engine.dispose()
 
     async def work(self, world: World) -> None:
-        options = wiring.options_from(
-            {
-                "transport": self.profile.wire,
-                "database_url": self.disk.url,
-                "provider_url": f"http://provider:{HTTP_PORT}",
-                "provider_api_key": "world",
-                "smtp_host": "provider",
-                "smtp_port": SMTP_PORT,
-                "smtp_tls": "off",
-                "seed": world.seed,
-                **TIMES,
-                **self.profile.sender,
-                **self.options,
-            }
-        )
         open_store = self.parts.get("open_store", Store)
         parts = wiring.Parts(
             clock=WorldClock(world.loop, getattr(OWNER.get(), "skew_s", 0.0)),
-            **{**self.parts, "open_store": lambda _engine: open_store(self._engine())},
+            **{
+                **self.parts,
+                "open_engine": lambda _url: self._engine(),
+                "open_store": open_store,
+            },
         )
-        await wiring.build(options, parts).run(asyncio.Event())
+        await wiring.build(self._options_with(world.seed), parts).run(asyncio.Event())
 
     def said(self) -> tuple[Said, ...]:
-        return tuple(
-            Said(
-                key=key,
-                recipient=recipient,
-                state=Reported(state),
-                attempts=attempts,
-                provider_id=provider_id,
-                reason=reason or "",
-            )
-            for key, recipient, state, attempts, provider_id, reason in self.disk.rows(
-                "SELECT dedupe_key, recipient, state, attempts, provider_id, last_error"
-                " FROM outgoing_email ORDER BY id"
-            )
+        rows = self.disk.rows(
+            "SELECT dedupe_key, recipient, state, attempts, provider_id, last_error"
+            " FROM outgoing_email ORDER BY id"
         )
+        if rows is not self._told[0]:
+            said = tuple(
+                Said(
+                    key=key,
+                    recipient=recipient,
+                    state=Reported(state),
+                    attempts=attempts,
+                    provider_id=provider_id,
+                    reason=reason or "",
+                )
+                for key, recipient, state, attempts, provider_id, reason in rows
+            )
+            self._told = rows, said
+        return self._told[1]
 
     def promised(self) -> tuple[tuple[str, str], ...]:
-        return tuple(
-            (ref, recipient)
-            for ref, recipient in self.disk.rows("SELECT ref, recipient FROM business ORDER BY rowid")
-        )
+        rows = self.disk.rows("SELECT ref, recipient FROM business ORDER BY rowid")
+        return tuple((ref, recipient) for ref, recipient in rows)
+
+    def _options_with(self, seed: int) -> wiring.Options:
+        values = {
+            "transport": self.profile.wire,
+            "database_url": self.disk.url,
+            "provider_url": f"http://provider:{HTTP_PORT}",
+            "provider_api_key": "world",
+            "smtp_host": "provider",
+            "smtp_port": SMTP_PORT,
+            "smtp_tls": "off",
+            "seed": seed,
+            **TIMES,
+            **self.profile.sender,
+            **self.options,
+        }
+        # Checked options are values, so one reading of the same ones serves all worlds.
+        known = tuple(values.items())
+        if known not in self._options:
+            self._options[known] = wiring.options_from(values)
+        return self._options[known]
 
     def _engine(self) -> Engine:
         """Return an engine of this process: connections of its own, compiled statements shared by all worlds."""
@@ -197,6 +225,6 @@ class ReferenceSender:
         template = self._template
         engine = Engine(template.pool.recreate(), template.dialect, template.url)
         engine._compiled_cache = template._compiled_cache
-        engine.dispatch._update(template.dispatch, only_propagate=False)
+        engine.__dict__["dispatch"] = template.dispatch
         engine._has_events = template._has_events
         return engine
