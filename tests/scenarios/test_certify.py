@@ -15,6 +15,9 @@ from scenarios.clock import wait_until
 from scenarios.report import is_untouched
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
+#: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
+pytestmark = pytest.mark.xdist_group("certifications")
+
 TINY = SENDERS / "tiny.toml"
 
 

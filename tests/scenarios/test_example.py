@@ -11,6 +11,9 @@ import pytest
 from tests.house.places import ROOT
 from tests.scenarios.running import by_status, certificate_in, certify
 
+#: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
+pytestmark = pytest.mark.xdist_group("certifications")
+
 NEEDED = ("curl", "jq", "flock", "sha256sum")
 
 

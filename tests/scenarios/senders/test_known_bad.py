@@ -10,6 +10,9 @@ from scenarios.adapter import read_sender
 from scenarios.promises import of_id
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
+#: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
+pytestmark = pytest.mark.xdist_group("certifications")
+
 KNOWN_BAD = sorted((SENDERS / "known_bad").glob("*.toml"))
 
 

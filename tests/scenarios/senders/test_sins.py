@@ -16,6 +16,9 @@ from scenarios.adapter import read_sender
 from scenarios.promises import PROMISES, of_id
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
+#: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
+pytestmark = pytest.mark.xdist_group("certifications")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sin:

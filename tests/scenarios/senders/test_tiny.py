@@ -9,6 +9,9 @@ import pytest
 from scenarios.senders.tiny import seconds, stuffed
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
+#: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
+pytestmark = pytest.mark.xdist_group("certifications")
+
 
 @pytest.mark.parametrize("name", ["tiny", "tiny_at_least_once", "tiny_without_keys"])
 def test_the_tiny_sender_is_certified(tmp_path: Path, name: str) -> None:
