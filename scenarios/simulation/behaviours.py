@@ -21,6 +21,8 @@ class Behaviour:
     """Keys of a rule in the plan language; empty: nothing goes wrong."""
     refuses: bool = False
     """The mail is refused for good, then and ever after."""
+    on_stop: bool = False
+    """It only shows when a worker is asked to stop and says goodbye."""
 
 
 def _hit(name: str, fault: str, stage: str, **more: Any) -> Behaviour:
@@ -34,8 +36,9 @@ def _refusal(name: str, stage: str, code: int, **more: Any) -> Behaviour:
 
 HEALTHY = Behaviour(name="ok")
 
-#: The seconds that a slow provider takes: longer than the sender's read timeout in the world.
-LATE_S = 15.0
+#: The seconds that a slow provider takes: past the sender's timeouts and its next try, and less than the time for
+#: which it must count on a request being under way.
+LATE_S = 35.0
 
 HTTP: tuple[Behaviour, ...] = (
     HEALTHY,
@@ -102,9 +105,9 @@ SMTP: tuple[Behaviour, ...] = (
     _hit("taken, garbage", "garble", "reply"),
     _hit("taken, truncated", "truncate", "reply"),
     _hit("taken, said late", "slow", "reply", delay_s=LATE_S),
-    _hit("QUIT hangs", "hang", "quit"),
-    _hit("QUIT reset", "reset", "quit"),
-    _hit("QUIT garbage", "garble", "quit"),
+    Behaviour(name="QUIT hangs", rule={"fault": "hang", "stage": "quit"}, on_stop=True),
+    Behaviour(name="QUIT reset", rule={"fault": "reset", "stage": "quit"}, on_stop=True),
+    Behaviour(name="QUIT garbage", rule={"fault": "garble", "stage": "quit"}, on_stop=True),
     _hit("dropped", "accept_then_drop", "message"),
 )
 
@@ -112,3 +115,6 @@ BY_WIRE: dict[str, dict[str, Behaviour]] = {
     "http": {each.name: each for each in HTTP},
     "smtp": {each.name: each for each in SMTP},
 }
+
+#: Behaviours under which an attempt is under way for long: here a worker that is frozen meets its successor.
+IN_FLIGHT = ("taken, said late", "taken late")

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, Owed, WorldSender
 from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
-from simulator.provider.ledger import AttemptState
+from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.obligations import PARKED, Obligation, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
@@ -33,6 +33,10 @@ STORM_S = 400.0
 CALM_S = 1_200.0
 #: How often is looked whether things have come to an end, in virtual seconds.
 LOOK_S = 10.0
+#: The kind of crash point at which a process is not killed but stopped for a while.
+FREEZE = "freeze"
+#: So long it is stopped, in virtual seconds: past its lease, and past the poll that hands its mail to somebody else.
+FROZEN_S = 35.0
 #: So long nothing may happen after the end, in virtual seconds: longer than a lease, a poll and a look.
 STILL_S = 45.0
 
@@ -80,12 +84,20 @@ class Cell:
     """Who dies at the crash point: worker, application or provider."""
     again: CrashPoint | None = None
     """Where the restarted victim dies once more."""
+    frozen_s: float = FROZEN_S
+    """At a crash point of kind `freeze` the victim is stopped (SIGSTOP) for so long, then it goes on."""
+    skew_s: float = 0.0
+    """By how much the clock of every other worker is wrong, beginning with the second."""
     shape: str = "one mail"
     seed: int = 1
 
     def __str__(self) -> str:
         words = [self.profile, self.shape, " → ".join(self.script) or "ok"]
-        if self.crash is not None:
+        if self.skew_s:
+            words.append(f"every other clock {self.skew_s:+g} s")
+        if self.crash is not None and self.crash.kind == FREEZE:
+            words.append(f"{self.victim} is frozen for {self.frozen_s:g} s at step #{self.crash.count}")
+        elif self.crash is not None:
             words.append(f"{self.victim} dies at {self.crash}")
         if self.again is not None:
             words.append(f"and again at {self.again}")
@@ -98,6 +110,8 @@ class Cell:
             "crash": _point_json(self.crash),
             "victim": self.victim,
             "again": _point_json(self.again),
+            "frozen_s": self.frozen_s,
+            "skew_s": self.skew_s,
             "shape": self.shape,
             "seed": self.seed,
         }
@@ -195,8 +209,14 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     if cell.victim == "application":
         victims.append(_business(world, cell, shape, sender, note))
 
-    def start_worker(number: int, crash: CrashPoint | None) -> Process:
-        process = world.process(f"worker {number}", crash=crash)
+    def start_worker(number: int, crash: CrashPoint | None = None) -> Process:
+        process = world.process(
+            f"worker {number}",
+            crash=None if crash is not None and crash.kind == FREEZE else crash,
+            skew_s=0.0 if number % 2 else cell.skew_s,
+        )
+        if crash is not None and crash.kind == FREEZE:
+            process.freeze(after=crash.count, seconds=cell.frozen_s)
         process.spawn(sender.work, world)
         note("sender", f"{process.name} starts")
         return process
@@ -207,13 +227,25 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
         if first:
             victims.append(worker)
 
-    await until_settled_or(world, sender, profile, STORM_S, lambda: bool(victims) and victims[0].dead)
+    def struck() -> bool:
+        return bool(victims) and (victims[0].dead or victims[0].frozen)
+
+    # A successor must be there before the frozen one goes on, so the harness looks more often then.
+    freezes = _freezes(cell)
+    await until_settled_or(world, sender, profile, STORM_S, struck, 1.0 if freezes else LOOK_S)
     if victims:
         # Only what is passed by now is a crash point: in the calm nobody dies.
         outcome.steps, outcome.passed = victims[0].steps, dict(victims[0].passed)
     if cell.crash is not None:
-        outcome.reached = victims[0].dead
-    if victims and victims[0].dead and cell.victim != "application":
+        outcome.reached = struck()
+    if struck() and freezes:
+        note("harness", f"{victims[0].name} is frozen")
+        start_worker(shape.workers + 1)
+        await asyncio.sleep(cell.frozen_s)
+        victims[0].thaw()
+        note("harness", f"{victims[0].name} goes on")
+        await until_settled_or(world, sender, profile, STORM_S, lambda: False)
+    elif struck() and cell.victim != "application":
         await asyncio.sleep(1.0)
         if cell.victim == "provider":
             victims.append(await world.start_provider(crash=cell.again))
@@ -229,7 +261,14 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
                 if cell.victim == "provider":
                     await world.start_provider()
                 else:
-                    start_worker(shape.workers + 2, None)
+                    start_worker(shape.workers + 2)
+    if any(BY_WIRE[profile.wire][name].on_stop for name in cell.script):
+        # What a provider makes of a goodbye is only seen by who says it.
+        for process in [each for each in world.processes if each.name.startswith("worker")]:
+            process.terminate()
+        note("harness", "workers are asked to stop")
+        await asyncio.sleep(LOOK_S)
+        start_worker(shape.workers + 3)
 
     # --- calm: faults are off, until nothing moves --------------------------------------------------
     assert world.service is not None
@@ -239,6 +278,10 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     begun = len(world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now()).attempts)
     await asyncio.sleep(STILL_S)
     return _judge(world, outcome, profile, sender, marks, settled=settled, begun=begun)
+
+
+def _freezes(cell: Cell) -> bool:
+    return cell.crash is not None and cell.crash.kind == FREEZE
 
 
 def _business(world: World, cell: Cell, shape: Shape, sender: WorldSender, note: Any) -> Process:
@@ -252,7 +295,12 @@ def _business(world: World, cell: Cell, shape: Shape, sender: WorldSender, note:
 
 
 async def until_settled_or(
-    world: World, sender: WorldSender, profile: Profile, within_s: float, true: Callable[[], bool]
+    world: World,
+    sender: WorldSender,
+    profile: Profile,
+    within_s: float,
+    true: Callable[[], bool],
+    every_s: float = LOOK_S,
 ) -> bool:
     """Let time pass until every row has ended or is parked and no attempt is under way, or something is true."""
     unsettled = UNSETTLED[profile.policy]
@@ -270,7 +318,7 @@ async def until_settled_or(
             return True
         if world.loop.time() >= deadline:
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(every_s)
     return True
 
 
@@ -293,6 +341,7 @@ def _judge(
         marks,
         promised=sender.promised(),
         moving=not settled or len(account.attempts) != begun,
+        frozen=int(_freezes(outcome.cell) and outcome.reached),
     )
     findings = checks.thoroughly(history, profile.policy)
     # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave.
@@ -302,8 +351,8 @@ def _judge(
         findings += _parked_for_ever(history)
     outcome.findings = findings
     outcome.history = history
-    outcome.fired = tuple(dict.fromkeys(rule for each in account.decisions for rule in each.rules))
-    outcome.events = _events(history)
+    outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
+    outcome.events = _events(world, history, overtaken=_freezes(outcome.cell) and outcome.reached)
     outcome.virtual_s = world.loop.time()
     outcome.trace = trace_of(world)
     return outcome
@@ -316,8 +365,13 @@ def history_of(
     *,
     promised: Iterable[tuple[str, str]] | None = None,
     moving: bool = False,
+    frozen: int = 0,
 ) -> History:
-    """Put together what a judge may know of a world just now. `promised` (ref, recipient): by default what is said."""
+    """Put together what a judge may know of a world just now.
+
+    `promised` (ref, recipient): by default what is said. `frozen`: workers that were stopped past their lease; each
+    may have heard an answer too late to store it, as if it had died.
+    """
     assert world.service is not None
     account = world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now())
     deaths = (
@@ -333,8 +387,31 @@ def history_of(
             for ref, recipient in (states if promised is None else promised)
         ),
         acceptances=tuple(account.ledger.acceptances),
-        attempts=tuple(
-            Try(
+        attempts=_tries(world),
+        said=said,
+        marks=(*marks, *deaths),
+        knows_states=True,
+        crashes=sum(1 for _, name, _ in world.deaths if name.startswith("worker")) + frozen,
+        moving=moving,
+    )
+
+
+def _tries(world: World) -> tuple[Try, ...]:
+    """Return what the provider has seen and said, in all its incarnations.
+
+    What one said before it died it has said, even if its note of that was lost with it.
+    """
+    found: dict[tuple[str, datetime], Try] = {}
+    for service in world.services:
+        provider = getattr(service, "provider", None)
+        if provider is None:
+            continue
+        account = provider.account(DEFAULT_ACCOUNT, world.clock.now())
+        for each in account.attempts.values():
+            known = found.get((each.id, each.opened_at))
+            if known is not None and known.sent == Sent.COMPLETE.value:
+                continue
+            found[each.id, each.opened_at] = Try(
                 id=each.id,
                 opened_at=each.opened_at,
                 closed_at=each.closed_at,
@@ -348,14 +425,7 @@ def history_of(
                 rules=each.rules,
                 retry_after_s=_retry_after_s(each.rules),
             )
-            for each in account.attempts.values()
-        ),
-        said=said,
-        marks=(*marks, *deaths),
-        knows_states=True,
-        crashes=sum(1 for _, name, _ in world.deaths if name.startswith("worker")),
-        moving=moving,
-    )
+    return tuple(found.values())
 
 
 def _retry_after_s(rules: Iterable[str]) -> float | None:
@@ -381,15 +451,20 @@ def _parked_for_ever(history: History) -> list[Finding]:
     ]
 
 
-def _events(history: History) -> frozenset[str]:
+def _events(world: World, history: History, *, overtaken: bool) -> frozenset[str]:
     """Say which of the things that must happen sometimes happened here."""
     events = set()
+    if overtaken and any(len(history.tries_for(each.recipient)) > 1 for each in history.said):
+        events.add("overtaken while frozen")
+    for wired in world.network.seen:
+        if wired.data.startswith(b'{"data":['):
+            events.add("looked up and " + ("not found" if wired.data.startswith(b'{"data":[]') else "found"))
     for each in history.attempts:
         if each.in_doubt:
             events.add("an answer was lost")
-        if "replayed" in each.answer:
+        if each.key and each.told_yes and not each.accepted:
             events.add("a key was replayed")
-        if "in_flight" in each.answer:
+        if each.key and each.code == 409:
             events.add("a key was in flight")
     for said in history.said:
         copies = len(history.copies_for(said.recipient))

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from scenarios import clock
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY
-from scenarios.simulation.cell import Cell, Outcome, play
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
+from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
@@ -35,11 +35,11 @@ class Size(StrEnum):
     """How much of the matrix is played."""
 
     QUICK = "quick"
-    """All single behaviours × every commit, lost or unreported: the heart, within the test command's budget."""
+    """All single behaviours × every commit, and the named points of a few: within the test command's budget."""
     SINGLE = "single"
-    """All single behaviours × every crash point of every victim: what every push should see."""
+    """All single behaviours × every crash point of every victim, every shape, frozen, wrong clocks: every push."""
     FULL = "full"
-    """Besides, all ordered pairs × every commit, and all pairs of commit crashes: a night's work."""
+    """Besides, ordered pairs × every commit, triples, and all pairs of commit and point crashes: a night's work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,18 @@ class Block:
     kinds: tuple[str, ...]
     twice: bool = False
     """Play every pair: the crash, and the crash in the recovery from it."""
+    then: tuple[str, ...] = ()
+    """Instead of crashes: the script with each of these behaviours behind it."""
+    skew_s: float = 0.0
+    """By how much the clock of the other worker is wrong."""
 
     @property
     def id(self) -> str:
-        kinds = "+".join(self.kinds)
-        return f"{self.profile}/{self.shape}/{self.victim}/{' > '.join(self.script)}/{kinds}{'/twice' if self.twice else ''}"
+        words = [self.profile, self.shape, self.victim, " > ".join(self.script), "+".join(self.kinds)]
+        words += ["twice"] if self.twice else []
+        words += [f"then {len(self.then)} more"] if self.then else []
+        words += [f"clock {self.skew_s:+g} s"] if self.skew_s else []
+        return "/".join(words)
 
 
 #: So many worlds are left lying about before they are cleared up, all at once: it is a quarter of the time.
@@ -79,9 +86,13 @@ class Played:
 
     block: str
     profile: str
+    total: int = 0
+    """Cells that the block has. Without an error, as many were played."""
     cells: int = 0
+    """Cells that were played."""
     not_reached: int = 0
-    by_kind: dict[str, int] = field(default_factory=dict)
+    coverage: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """Behaviour → crash → cells, failed, not_reached."""
     fired: list[str] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
@@ -94,7 +105,9 @@ class Played:
 
 
 _COMMITS = ("commit",)
-_ALL = ("step", "sql", "commit")
+_ALL = ("step", "sql", "commit", "point", "reply")
+#: A clock that is wrong by most of a lease, either way.
+SKEW_S = 25.0
 
 
 def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
@@ -105,38 +118,48 @@ def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
         for name in names:
             found += _singles(profile.id, name, size)
         if size is Size.FULL:
-            for pair in itertools.product((n for n in names if n != HEALTHY.name), repeat=2):
-                found.append(
-                    Block(profile=profile.id, script=pair, shape="one mail", victim="worker", kinds=_COMMITS)
+            found += _sequences(profile.id, tuple(name for name in names if name != HEALTHY.name))
+            found += [
+                Block(
+                    profile=profile.id,
+                    script=(name,),
+                    shape="one mail",
+                    victim="worker",
+                    kinds=("commit", "point"),
+                    twice=True,
                 )
-            for name in names:
-                found.append(
-                    Block(
-                        profile=profile.id,
-                        script=(name,),
-                        shape="one mail",
-                        victim="worker",
-                        kinds=_COMMITS,
-                        twice=True,
-                    )
-                )
-    return sorted(found, key=lambda block: (len(block.script), block.twice))
+                for name in names
+            ]
+    return sorted(found, key=lambda block: (len(block.script) + bool(block.then), block.twice))
 
 
 def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
-    kinds = _COMMITS if size is Size.QUICK else _ALL
-    yield Block(profile=profile, script=(name,), shape="one mail", victim="worker", kinds=kinds)
+    def block(victim: str, *kinds: str, shape: str = "one mail", skew_s: float = 0.0) -> Block:
+        return Block(profile=profile, script=(name,), shape=shape, victim=victim, kinds=kinds, skew_s=skew_s)
+
     if name == HEALTHY.name:
-        yield Block(
-            profile=profile, script=(name,), shape="one mail", victim="application", kinds=("sql", "commit")
-        )
+        yield block("application", "sql", "commit")
     if size is Size.QUICK:
+        yield block("worker", *_COMMITS)
+        if name in IN_FLIGHT:
+            yield block("worker", FREEZE)
         return
-    yield Block(
-        profile=profile, script=(name,), shape="one mail", victim="provider", kinds=("ledger", "step")
-    )
-    for shape in ("two mails, two workers", "three recipients"):
-        yield Block(profile=profile, script=(name,), shape=shape, victim="worker", kinds=_COMMITS)
+    yield block("worker", *_ALL)
+    yield block("worker", FREEZE)
+    yield block("provider", "ledger", "step")
+    for shape in SHAPES:
+        if shape != "one mail":
+            yield block("worker", *_COMMITS, shape=shape)
+        for skew_s in (-SKEW_S, SKEW_S):
+            yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
+
+
+def _sequences(profile: str, names: Sequence[str]) -> Iterator[Block]:
+    for pair in itertools.product(names, repeat=2):
+        yield Block(profile=profile, script=pair, shape="one mail", victim="worker", kinds=_COMMITS)
+        yield Block(
+            profile=profile, script=pair, shape="one mail", victim="worker", kinds=(), then=tuple(names)
+        )
 
 
 def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> list[CrashPoint]:
@@ -145,8 +168,8 @@ def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> li
     passed = outcome.again_passed if again else outcome.passed
     found = []
     for kind in kinds:
-        if kind == "step":
-            found += [CrashPoint("step", "", n) for n in range(1, steps + 1)]
+        if kind in ("step", FREEZE):
+            found += [CrashPoint(kind, "", n) for n in range(1, steps + 1)]
         else:
             found += [
                 CrashPoint(kind, name, n)
@@ -157,22 +180,50 @@ def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> li
     return found
 
 
-def cells(block: Block, sender: WorldSender, disk: Disk) -> Iterator[Outcome]:
-    """Play a block, cell by cell; the dry run comes first."""
+def cells(
+    block: Block, sender: WorldSender, disk: Disk, planned: Callable[[int], None] = lambda more: None
+) -> Iterator[Outcome]:
+    """Play a block, cell by cell; the dry run comes first. `planned` is told how many cells are still to come."""
 
-    def cell(**more: Any) -> Cell:
+    def cell(script: tuple[str, ...] = block.script, **more: Any) -> Cell:
         return Cell(
-            profile=block.profile, script=block.script, shape=block.shape, victim=block.victim, **more
+            profile=block.profile,
+            script=script,
+            shape=block.shape,
+            victim=block.victim,
+            skew_s=block.skew_s,
+            **more,
         )
 
+    if block.then:
+        planned(len(block.then))
+        for name in block.then:
+            yield play(cell((*block.script, name)), sender, disk)
+        return
+    planned(1)
     dry = play(cell(), sender, disk)
+    first = points(dry, block.kinds)
+    planned(len(first))
     yield dry
-    for point in points(dry, block.kinds):
+    for point in first:
         once = play(cell(crash=point), sender, disk)
+        second = points(once, block.kinds, again=True) if block.twice and once.reached else []
+        planned(len(second))
         yield once
-        if block.twice and once.reached:
-            for second in points(once, block.kinds, again=True):
-                yield play(cell(crash=point, again=second), sender, disk)
+        for point_again in second:
+            yield play(cell(crash=point, again=point_again), sender, disk)
+
+
+def crash_of(cell: Cell) -> str:
+    """Return the column of the coverage table that a cell stands in."""
+    if len(cell.script) > 1 and cell.crash is None:
+        return f"sequence of {len(cell.script)}"
+    if cell.crash is None:
+        return "no crash"
+    kind = f"{cell.victim}: {cell.crash.kind}"
+    if cell.again is not None:
+        return f"{kind}, twice"
+    return f"{kind} in a sequence" if len(cell.script) > 1 else kind
 
 
 def play_block(block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3) -> Played:
@@ -180,32 +231,48 @@ def play_block(block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3) 
     played = Played(block=block.id, profile=block.profile)
     fired: set[str] = set()
     events: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
     trace = hashlib.sha256()
     begun = clock.cpu_s()
-    for outcome in _tidied(cells(block, sender, disk)):
-        played.cells += 1
-        played.virtual_s += outcome.virtual_s
-        kinds[outcome.cell.crash.kind if outcome.cell.crash else "no crash"] += 1
-        fired.update(outcome.fired)
-        events.update(outcome.events)
-        trace.update(outcome.trace.encode())
-        if not outcome.reached:
-            played.not_reached += 1
-        if outcome.findings:
-            played.failed += 1
-            if len(played.failures) < keep:
-                played.failures.append(
-                    Failure(
-                        cell=outcome.cell.as_json(),
-                        said=str(outcome.cell),
-                        findings=[each.as_json() for each in outcome.findings],
-                    )
-                )
-    played.by_kind, played.fired, played.events = dict(kinds), sorted(fired), dict(events)
+
+    def planned(more: int) -> None:
+        played.total += more
+
+    try:
+        for outcome in _tidied(cells(block, sender, disk, planned)):
+            _count(played, outcome, keep)
+            fired.update(outcome.fired)
+            events.update(outcome.events)
+            trace.update(outcome.trace.encode())
+    except Exception as error:
+        # One broken block must not hide what the others say; it makes the run invalid all the same.
+        played.error = f"{type(error).__name__}: {error}"
+    played.fired, played.events = sorted(fired), dict(events)
     played.cpu_s = clock.cpu_s() - begun
     played.trace = trace.hexdigest()
     return played
+
+
+def _count(played: Played, outcome: Outcome, keep: int) -> None:
+    cell = outcome.cell
+    row = played.coverage.setdefault(cell.script[0] if cell.script else HEALTHY.name, {})
+    counts = row.setdefault(crash_of(cell), {"cells": 0, "failed": 0, "not_reached": 0})
+    played.cells += 1
+    played.virtual_s += outcome.virtual_s
+    counts["cells"] += 1
+    if not outcome.reached:
+        played.not_reached += 1
+        counts["not_reached"] += 1
+    if outcome.findings:
+        played.failed += 1
+        counts["failed"] += 1
+        if len(played.failures) < keep:
+            played.failures.append(
+                Failure(
+                    cell=cell.as_json(),
+                    said=str(cell),
+                    findings=[each.as_json() for each in outcome.findings],
+                )
+            )
 
 
 def _tidied(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
@@ -247,11 +314,7 @@ def _work(block: Block) -> Played:
     folder.mkdir(exist_ok=True)
     disk = _disks.setdefault(block.profile, Disk(folder))
     sender = _senders.setdefault(block.profile, ReferenceSender(disk=disk, profile=BY_ID[block.profile]))
-    try:
-        return play_block(block, sender, disk)
-    except Exception as error:
-        # One broken block must not hide what the others say; it makes the run invalid all the same.
-        return Played(block=block.id, profile=block.profile, error=f"{type(error).__name__}: {error}")
+    return play_block(block, sender, disk)
 
 
 _disks: dict[str, Disk] = {}

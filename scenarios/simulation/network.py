@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from scenarios.simulation.loop import OWNER, VirtualLoop
+from scenarios.simulation.loop import OWNER, VirtualLoop, unless_over
 
 Address = tuple[str, int]
 
@@ -124,6 +124,9 @@ class End(transports.Transport):
         self.dead = False
         """The socket is closed: what arrives is answered by RST."""
         self.lingers_not = False
+        self.is_dialled = host == "client"
+        self._answers: Callable[[bytes, Callable[[bytes], None]], None] | None = None
+        """Stands between what arrives and the program where answers are read: each is a crash point."""
         self._last_arrival = 0.0
         self.tls: Any = None
         """What the program holds if TLS is spoken over this end."""
@@ -136,6 +139,8 @@ class End(transports.Transport):
         self._protocol = protocol
         self.owner = OWNER.get()
         self._context = contextvars.copy_context()
+        if self.is_dialled:
+            self._answers = getattr(self.owner, "reads", None)
         self._soon(self._made)
 
     def _made(self) -> None:
@@ -286,7 +291,10 @@ class End(transports.Transport):
         while self._kernel and self._reading and not self._closing:
             data = self._kernel.popleft()
             self._kernel_bytes -= len(data)
-            self._hand(data)
+            if self._answers is None:
+                self._hand(data)
+            else:
+                self._answers(data, self._hand)
             peer = self.peer
             if peer._waiting and not peer.dead:
                 peer._loop.call_soon(peer._drained, context=peer._context)
@@ -526,8 +534,13 @@ class Network:
         if ssl is None:
             end.attach(protocol)
             made = self.loop.create_future()
-            self.loop.call_soon(made.set_result, None)
-            await made
+            self.loop.call_soon(unless_over, made, None)
+            try:
+                await made
+            except BaseException:
+                # Given up while it was being made: asyncio closes it too, or it would stay open for ever.
+                end.close()
+                raise
             return
         waiter = self.loop.create_future()
         wrapped = sslproto.SSLProtocol(

@@ -87,8 +87,12 @@ class Process:
         self.cause = ""
         self._on_death = on_death
         self.watcher: Watcher | None = None
+        self.looked_at = (-1.0, 0)
+        """When it last asked for the time, and `looks`: how often since then."""
+        self.looks = 0
         self._held: list[Handle] = []
         self._freezes_at: int | None = None
+        self._frozen_for_s: float | None = None
         self._crash_key = None if crash is None else (crash.kind, crash.name)
         self._counts_steps = crash is None or crash.kind == "step"
         self.steps = 0
@@ -113,7 +117,7 @@ class Process:
         if self._counts_steps:
             self.steps += 1
             if self.steps == self._freezes_at:
-                self.frozen = True
+                self._stop()
                 return False
             if self.crash is not None and self.steps == self.crash.count:
                 self.kill(f"crash point {self.crash}")
@@ -133,6 +137,24 @@ class Process:
             self.kill(f"crash point {self.crash}")
             raise Killed
 
+    def reads(self, data: bytes, hand: Callable[[bytes], None]) -> None:
+        """Let the program read what arrived: crash points before it, in the middle of a line, and after it."""
+        self.passes("reply", "unread")
+        if self._would_die("reply", "partial"):
+            # Half of the first line, which no program can take for an answer.
+            hand(data[: max(1, (data.find(b"\r\n") if b"\r\n" in data else len(data)) // 2)])
+        self.passes("reply", "partial")
+        hand(data)
+        self.passes("reply", "whole")
+
+    def _would_die(self, kind: str, name: str) -> bool:
+        crash = self.crash
+        return (
+            crash is not None
+            and self._crash_key == (kind, name)
+            and self.passed[kind, name] + 1 == crash.count
+        )
+
     def doom(self, point: CrashPoint) -> None:
         """Let it die at a crash point, counted from now on. A later doom takes the place of an earlier one."""
         passed = self.steps if point.kind == "step" else self.passed[point.kind, point.name]
@@ -145,12 +167,23 @@ class Process:
 
     # --- stopped and continued ----------------------------------------------------------------------
 
-    def freeze(self, after: int = 0) -> None:
-        """SIGSTOP, now or before the n-th step from now: nothing of it runs, and its timers run out all the same."""
+    def freeze(self, after: int = 0, seconds: float | None = None) -> None:
+        """SIGSTOP, now or before the n-th step from now, for so long or until `thaw`.
+
+        Nothing of it runs, and its timers run out all the same.
+        """
+        self._frozen_for_s = seconds
         if after:
             self._freezes_at = self.steps + after
         else:
-            self.frozen = True
+            self._stop()
+
+    def _stop(self) -> None:
+        self.frozen = True
+        self._freezes_at = None
+        if self._frozen_for_s is not None:
+            due = self.loop.time() + self._frozen_for_s
+            self.loop.call_at(due, self.thaw, context=contextvars.Context())
 
     def thaw(self) -> None:
         """SIGCONT: what came meanwhile is dealt with now, in the order in which it came."""

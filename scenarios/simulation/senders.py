@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,11 +18,15 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Engine
 
 from reference_sender import wiring
+from reference_sender.life import Parcel
 from reference_sender.message import Mail
 from reference_sender.outbox.schema import metadata
 from reference_sender.outbox.store import Store, enqueue, open_engine
+from reference_sender.policy.evidence import Evidence
+from reference_sender.worker import Transport
 from scenarios.history import Said
 from scenarios.simulation.loop import OWNER
+from scenarios.simulation.processes import point
 from scenarios.simulation.profiles import TIMES, Profile
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World, WorldClock
 from simulator.provider.obligations import Reported
@@ -134,6 +139,48 @@ class Disk:
         self._looking, self._seen, self._seen_at = None, {}, None
 
 
+#: What the worker and the reconciler ask of the outbox.
+_ASKED = ("claim", "mark", "settle", "park_lost", "doubtful", "late_acceptance", "resolve")
+
+
+def _with_points(store: Store) -> Store:
+    """Put a crash point before and after each thing that is asked of the outbox."""
+    for name in _ASKED:
+        setattr(store, name, _pointed(name, getattr(store, name)))
+    return store
+
+
+def _pointed(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(*arguments: Any, **more: Any) -> Any:
+        point(f"before {name}")
+        answer = ask(*arguments, **more)
+        point(f"after {name}")
+        return answer
+
+    return asked
+
+
+class _PointedTransport:
+    """Any transport, with a crash point before and after an attempt and its point of no return."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(
+        self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
+    ) -> Evidence:
+        async def asked() -> bool:
+            point("before the point of no return")
+            goes_on = await point_of_no_return()
+            point("after the point of no return")
+            return goes_on
+
+        point("before send")
+        evidence = await self._inner.send(parcel, key=key, point_of_no_return=asked)
+        point("after send")
+        return evidence
+
+
 @dataclass(slots=True, kw_only=True)
 class ReferenceSender:
     """The reference sender, or one that differs from it in one part."""
@@ -164,15 +211,19 @@ class ReferenceSender:
 
     async def work(self, world: World) -> None:
         open_store = self.parts.get("open_store", Store)
+        around = self.parts.get("around_transport", lambda transport: transport)
         parts = wiring.Parts(
             clock=WorldClock(world.loop, getattr(OWNER.get(), "skew_s", 0.0)),
             **{
                 **self.parts,
                 "open_engine": lambda _url: self._engine(),
-                "open_store": open_store,
+                "open_store": lambda engine: _with_points(open_store(engine)),
+                "around_transport": lambda transport: _PointedTransport(around(transport)),
             },
         )
-        await wiring.build(self._options_with(world.seed), parts).run(asyncio.Event())
+        stop = asyncio.Event()
+        world.loop.add_signal_handler(signal.SIGTERM, stop.set)
+        await wiring.build(self._options_with(world.seed), parts).run(stop)
 
     def said(self) -> tuple[Said, ...]:
         rows = self.disk.rows(

@@ -79,6 +79,8 @@ class World:
         self.deaths: list[tuple[float, str, str]] = []
         self.ledger = LedgerDisk()
         self.service: Service | None = None
+        self.services: list[Service] = []
+        """Every incarnation of the provider, the dead ones too: what they said they have said."""
         self.complaints: list[str] = []
         """What nobody caught while the world went on: a mistake of a program in it, or of ours."""
         self.watcher: Watcher | None = None
@@ -106,6 +108,7 @@ class World:
             asyncio.set_event_loop(None)
             self.loop.dispose()
             self.service = None
+            self.services.clear()
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -145,6 +148,7 @@ class World:
         service = _KeptService(options, self.clock, self.ledger)
         await asyncio.wait({process.spawn(service.start), process.died}, return_when=asyncio.FIRST_COMPLETED)
         self.service = service
+        self.services.append(service)
         return process
 
     def run(self, story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -87,6 +87,9 @@ def test_a_failure_can_be_played_again(tmp_path: Path) -> None:
 
 def test_a_line_of_the_journal_is_read_back() -> None:
     """A run that was interrupted knows what it has done."""
-    played = Played(block="b", profile="p", cells=3, events={"recovered": 1}, trace="abc")
+    counts = {"cells": 3, "failed": 0, "not_reached": 1}
+    played = Played(
+        block="b", profile="p", total=3, cells=3, coverage={"503": {"worker: sql": counts}}, trace="abc"
+    )
 
     assert from_line(as_line(played)) == played
