@@ -359,7 +359,7 @@ def again_after_acceptance(history: History) -> list[Finding]:
     """Tried again after being told in full that the mail is taken. Each crash may have swallowed one yes."""
     findings = []
     for owed in history.obligations:
-        tries = history.tries_for(owed.recipient)
+        tries = [each for each in history.tries_for(owed.recipient) if not _withdrawn(each)]
         yes = [n for n, each in enumerate(tries) if each.told_yes and _took(each, owed.recipient)]
         enough = owed.copies + history.crashes
         after = tries[yes[enough - 1] + 1 :] if len(yes) >= enough else []
@@ -525,15 +525,13 @@ def thoroughly(history: History, policy: Policy) -> list[Finding]:
 def never_in_doubt(history: History) -> list[str]:
     """Return the recipients whose mail nobody could be in doubt about, and that was not refused for good.
 
-    Every attempt ended before any of the mail had left, or with an answer in full that says "not now"; and
-    nobody was killed.
+    Every attempt ended before any of the mail had left, or with an answer in full that says "not now". Where
+    somebody was killed, the answer may not have been stored, and only attempts before DATA leave no doubt.
     """
-    if history.crashes:
-        return []
     return [
         owed.recipient
         for owed in history.obligations
-        if all(_says_not_now(each) for each in history.tries_for(owed.recipient))
+        if all(_says_not_now(each, history.crashes > 0) for each in history.tries_for(owed.recipient))
     ]
 
 
@@ -553,17 +551,25 @@ def redirected(each: Try) -> bool:
     return not each.accepted and code is not None and 300 <= code <= 308
 
 
-#: SMTP stages before the first byte of the mail.
-_BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "starttls", "auth", "mail", "rcpt", "data"})
+#: SMTP stages before a sender may send the first byte of the mail.
+_BEFORE_DATA = frozenset({"connect", "ehlo", "starttls", "auth", "mail", "rcpt"})
 
 
-def _says_not_now(each: Try) -> bool:
+def _says_not_now(each: Try, killed: bool) -> bool:
     if each.accepted or refused_for_good(each) or redirected(each):
         return False
+    if killed:
+        return each.stage in _BEFORE_DATA
     if each.code is None:
-        return each.stage in _BEFORE_THE_MAIL
+        return each.stage in _BEFORE_DATA or each.stage == "data"
     # What an HTTP service says with another 5xx, or with 409, leaves open what it did before.
     return each.code in (401, 429, 503) or 420 <= each.code <= 455
+
+
+def _withdrawn(each: Try) -> bool:
+    # A worker that was stopped and continued finds out between 354 and the first byte that the mail is no longer
+    # its own, and hangs up: nothing of the mail has left.
+    return each.stage == "data" and each.sent == "nothing" and not (each.accepted or each.rules)
 
 
 def _took(each: Try, recipient: str) -> bool:

@@ -316,7 +316,10 @@ def test_an_attempt_may_know_the_wait_itself(crashes: int, kind: str) -> None:
         ((), 0, True),
         ((tried(1, "451 4.3.0 later"), tried(2, "503")), 0, True),
         ((replace(tried(1, "hang", sent="nothing"), stage="data"),), 0, True),
-        ((), 1, False),
+        ((), 1, True),
+        ((replace(tried(1, "hang", sent="nothing"), stage="rcpt"),), 1, True),
+        ((replace(tried(1, "hang", sent="nothing"), stage="data"),), 1, False),
+        ((tried(1, "451 4.3.0 later"),), 1, False),
         ((tried(1, "hang", sent="nothing"),), 0, False),
         ((tried(1, "500"),), 0, False),
         ((tried(1, "550 5.1.1 no"),), 0, False),
@@ -327,7 +330,7 @@ def test_an_attempt_may_know_the_wait_itself(crashes: int, kind: str) -> None:
 def test_where_nothing_was_in_doubt_there_is_no_reason_to_park(
     attempts: tuple[Try, ...], crashes: int, surely: bool
 ) -> None:
-    """Nothing had left, or the answer was in full and said "not now"."""
+    """Nothing had left, or the answer was in full, said "not now", and nobody was killed before storing it."""
     given = replace(history((owed(),), (), attempts), crashes=crashes)
 
     assert checks.never_in_doubt(given) == ([ANN] if surely else [])
@@ -350,6 +353,20 @@ def test_every_kind_of_finding_is_in_the_table() -> None:
     }
 
     assert used == set(checks.KINDS)
+
+
+def test_who_hangs_up_before_the_mail_has_not_tried_again() -> None:
+    """A worker that finds out between 354 and the first byte that the mail is no longer its own."""
+    yes = tried(1, took=True)
+    withdrawn = replace(tried(2, "no answer", sent="nothing"), stage="data")
+
+    assert only(checks.again_after_acceptance, history((owed(),), (), (yes, withdrawn))) == ""
+    assert (
+        only(
+            checks.again_after_acceptance, history((owed(),), (), (yes, replace(withdrawn, stage="message")))
+        )
+        == "tried again"
+    )
 
 
 @pytest.mark.parametrize("answer", ["250 2.0.0 OK", "550 5.1.1 no"])
