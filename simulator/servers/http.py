@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 from simulator.clock import Clock
 from simulator.dialects import native
 from simulator.dialects.native import HttpWords
-from simulator.provider.answer import Accepted, Answer, Reason, Refused, Reply, Words
+from simulator.provider.answer import Accepted, Answer, HangUp, Reason, Refused, Reply, Words
 from simulator.provider.ledger import Acceptance, Attempt, Sent
 from simulator.provider.message import Submission
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
@@ -401,6 +401,7 @@ class NativeApi:
         clock: Clock,
         *,
         hostname: str = "mail.simulator.test",
+        trouble_with_ledger: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._provider = provider
         self._wire = wire
@@ -408,6 +409,7 @@ class NativeApi:
         self._moved = moved
         self._clock = clock
         self._hostname = hostname
+        self._trouble_with_ledger = trouble_with_ledger
         self.routes = [
             *(Route(path, _Sending(self), methods=["POST"]) for path in KEY_HEADERS),
             Route("/v1/emails", self._look_up, methods=["GET"]),
@@ -513,6 +515,9 @@ class NativeApi:
     async def _submit(self, attempt: Attempt, mail: Submission) -> tuple[Answer, Words | None]:
         """Book; return what is said, and the words whose head goes out first if only the body is hit."""
         now = self._clock.now()
+        if self._trouble_with_ledger() is not None:
+            # Nothing is booked that could not be kept, so this no is true.
+            return Reply(code=503, text="the ledger cannot be written just now; try again later"), None
         verdict = self._provider.submit(attempt, mail, now)
         if isinstance(verdict.words, Refused):
             return verdict.answer, None
@@ -521,7 +526,8 @@ class NativeApi:
         try:
             await self._commit()
         except StoreError:
-            return Reply(code=503, text="the mail could not be written down; try again"), None
+            # Booked, and nobody knows whether it is kept: neither yes nor no would be true, so nothing is said.
+            return HangUp(), None
         return verdict.answer, verdict.words if verdict.after_head else None
 
     async def _read(self, scope: Scope, receive: Receive) -> _Read | None:

@@ -137,6 +137,7 @@ class Service:
             self._moved,
             self.clock,
             hostname=HOSTNAME,
+            trouble_with_ledger=lambda: self.committer.trouble,
         )
         self.control = ControlApi(
             self.provider,
@@ -150,7 +151,13 @@ class Service:
         )
         self._http = HttpServer(_by_path(self.control.app, native.app), native, self.clock)
         self._smtp = SmtpServer(
-            self.provider, wire, self.committer.commit, self._moved, self.clock, hostname=HOSTNAME
+            self.provider,
+            wire,
+            self.committer.commit,
+            self._moved,
+            self.clock,
+            hostname=HOSTNAME,
+            trouble_with_ledger=lambda: self.committer.trouble,
         )
         self.http_port = await self._listen(self._http, options.http, "--http")
         self.smtp_port = await self._listen(self._smtp, options.smtp, "--smtp")

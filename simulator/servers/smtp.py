@@ -39,6 +39,7 @@ from simulator.servers.smtp_syntax import (
     read_path,
 )
 from simulator.servers.wire import Line, Wire
+from simulator.store import StoreError
 
 Commit = Callable[[], Awaitable[None]]
 """Returns when everything the provider decided so far is durable."""
@@ -658,6 +659,10 @@ class SmtpSession(SMTP):
             bare = Refused(reason=Reason.INVALID, detail="CR and LF may only come together as CRLF")
             await self._refuse(reply(bare, self._clock.now()), ends=True)
             return
+        if self._server.trouble_with_ledger() is not None:
+            # Nothing is booked that could not be kept, so this no is true.
+            await self._refuse(lines(451, "4.3.0", "the ledger cannot be written just now"), ends=True)
+            return
         attempt = self._attempt
         verdict = self._provider.submit(attempt, submission, self._clock.now())
         self._stage_now, self._usual = attempt.stage, usual
@@ -672,8 +677,11 @@ class SmtpSession(SMTP):
         """Make durable what was decided: only then may it be told, or not told because of a fault."""
         try:
             await self._server.commit()
-        except Exception:
+        except StoreError:
             # Nobody knows whether it is kept, so neither yes nor no would be true: the sender gets no answer.
+            # Whoever commits has said it already, once for all who wait.
+            return False
+        except Exception:
             log.exception("an acceptance could not be kept, the connection with %s is closed", self._peer)
             return False
         return True
@@ -792,12 +800,14 @@ class SmtpServer:
         hostname: str,
         max_message_bytes: int = 64 * 1024 * 1024,
         idle_timeout_s: float | None = 300.0,
+        trouble_with_ledger: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Build a server that does not listen yet.
 
         `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
         `max_message_bytes` holds where the account's own limit is larger or missing. `idle_timeout_s` is how long
         a sender may keep us waiting (RFC 5321, section 4.5.3.2.7, wants five minutes); None: for ever.
+        While `trouble_with_ledger` says something, mail is put off with 451.
         """
         self.provider = provider
         self.wire = wire
@@ -807,6 +817,7 @@ class SmtpServer:
         self.hostname = hostname
         self.max_message_bytes = max_message_bytes
         self.idle_timeout_s = idle_timeout_s
+        self.trouble_with_ledger = trouble_with_ledger
         self.connections_ever = 0
         self._sessions: set[SmtpSession] = set()
         self._listener: asyncio.Server | None = None

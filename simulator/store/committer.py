@@ -15,6 +15,8 @@ from simulator.store import Store, StoreError
 
 #: How long records that nobody waits for (an attempt's end) may lie about, in seconds.
 IDLE_S = 0.05
+#: How long after a write that failed the next one is tried, in seconds, if nobody asks for it earlier.
+RETRY_S = 1.0
 
 _log = logging.getLogger("simulator.store")
 
@@ -45,11 +47,13 @@ class Committer:
 
     async def close(self) -> None:
         """Write what is left. Raises `StoreError` if that is impossible."""
-        await self.commit()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._writer is not None:
-            await self._writer
+        try:
+            await self.commit()
+        finally:
+            if self._writer is not None:
+                await self._writer
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _round(self) -> asyncio.Future[StoreError | None]:
         """Return the result of the next write that begins after this call."""
@@ -77,6 +81,8 @@ class Committer:
                 _log.exception("a store broke its promise to raise nothing but StoreError")
                 trouble = StoreError(f"the ledger cannot be written: {problem}")
             self._tell(trouble)
+            if trouble is not None and self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._round)
             # As a result, not as an exception: nobody may be there any more to fetch it.
             waiting.set_result(trouble)
         self._writer = None
@@ -84,7 +90,7 @@ class Committer:
     def _tell(self, trouble: StoreError | None) -> None:
         """Say when it begins to fail and when it works again, not at every mail in between."""
         if trouble is not None and self.trouble is None:
-            _log.error("%s; until it can, every mail is answered with a temporary failure", trouble)
+            _log.error("%s; until it can, no mail is taken: it is put off with 503 or 451", trouble)
         elif trouble is None and self.trouble is not None:
             _log.warning("the ledger can be written again; nothing that was accepted is missing")
         self.trouble = None if trouble is None else str(trouble)
