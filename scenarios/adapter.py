@@ -123,6 +123,7 @@ _SHAPE: dict[str, dict[str, type | tuple[type, ...]]] = {
         "rate-limit": bool,
         "breaker": bool,
         "suppression": bool,
+        "python-world": bool,
     },
     "timing": dict.fromkeys(("timeout_s", "retry_cap_s", "lease_s", "settle_s", "start_s"), (int, float)),
     "expect": {"broken": list},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenarios.plugin import (
+    matrix,
     promised,
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -15,6 +16,7 @@ from scenarios.plugin import (
 )
 
 __all__ = [
+    "matrix",
     "promised",
     "pytest_addoption",
     "pytest_collection_modifyitems",

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +23,15 @@ from scenarios.service import Service, ServiceError
 from scenarios.stage import Broken, Invalid, Rehearsal, Stage
 from simulator.client import ControlError
 
+if TYPE_CHECKING:
+    # The world costs half a second to load; who judges a sender from outside never needs it.
+    from scenarios.simulation.exhaustive import Matrix
+
 DEFAULT_SENDER = Path(__file__).parent / "senders" / "reference.toml"
 PROPERTY = "mailproof"
 RESULTS = "mailproof-results"
+#: Fixtures on which a promise is put to the test: real processes, or the simulated world.
+PLACES = ("stage", "matrix")
 
 Scenario = Callable[..., None]
 
@@ -113,12 +119,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--select", default=None, help="promises by id: wildcards or parts, separated by commas")
     group.addoption("--quick", action="store_true", default=False, help="the heart of the matter only")
+    group.addoption(
+        "--size",
+        default="quick",
+        choices=("quick", "single", "full"),
+        help="how much of the matrix is played in the simulated world (default: quick)",
+    )
+    group.addoption("--journal", default=None, metavar="FILE", help="what of the matrix is played already")
     group.addoption("--seed", type=int, default=1, help="seed of contents and dice (default: 1)")
     group.addoption("--report", default=None, metavar="DIR", help="write certificate and report into DIR")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "promises(*names): the promises a scenario puts to the test")
+    # Of pytest-timeout, which need not be there.
+    config.addinivalue_line("markers", "timeout(seconds): how long a test may take")
     is_worker = hasattr(config, "workerinput")
     if not is_worker and config.pluginmanager.get_plugin(RESULTS) is None:
         config.pluginmanager.register(Results(), RESULTS)
@@ -143,7 +158,8 @@ def profiles_of(config: pytest.Config, file: SenderFile) -> tuple[str, ...]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     mark = metafunc.definition.get_closest_marker("promises")
-    if mark is None or "stage" not in metafunc.fixturenames:
+    place = next((name for name in PLACES if name in metafunc.fixturenames), None)
+    if mark is None or place is None:
         return
     try:
         profiles = profiles_of(metafunc.config, sender_of(metafunc.config))
@@ -155,7 +171,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for name in mark.args
         if profile in BY_NAME[name].profiles
     ]
-    metafunc.parametrize("stage", cues, indirect=True, ids=[cue.id for cue in cues])
+    metafunc.parametrize(place, cues, indirect=True, ids=[cue.id for cue in cues])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -179,14 +195,24 @@ def _weight(item: pytest.Item) -> int:
     return 0 if cue is None else _WEIGHTS.get(cue.promise.name, 1)
 
 
-_WEIGHTS = {"workers.two": 5, "content.large": 4, "crash.after-acceptance": 3, "crash.after-claim": 3}
+_WEIGHTS = {
+    "exhaustive.keys": 9,
+    "exhaustive.keys-forgotten": 9,
+    "exhaustive.lookup": 9,
+    "exhaustive.at-most-once": 9,
+    "exhaustive.at-least-once": 9,
+    "workers.two": 5,
+    "content.large": 4,
+    "crash.after-acceptance": 3,
+    "crash.after-claim": 3,
+}
 
 
 def cue_of(item: pytest.Item) -> Cue | None:
     """Return what a collected test is run for."""
     callspec = getattr(item, "callspec", None)
-    cue = callspec.params.get("stage") if callspec is not None else None
-    return cue if isinstance(cue, Cue) else None
+    params = callspec.params if callspec is not None else {}
+    return next((each for name in PLACES if isinstance(each := params.get(name), Cue)), None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -215,7 +241,7 @@ def pytest_runtest_makereport(
     return made
 
 
-STAGE: pytest.StashKey[Stage] = pytest.StashKey()
+STAGE: pytest.StashKey[Stage | Matrix] = pytest.StashKey()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -245,8 +271,8 @@ def certificate_of(config: pytest.Config, results: Results) -> dict[str, Any]:
         began_at=results.began_at,
         ended_at=now().isoformat(),
         complete=pattern is None and not quick,
-        replay=replay_command(config, ("--sender", "--select", "--profile", "--quick")),
-        replay_one=replay_command(config, ("--sender",)),
+        replay=replay_command(config, ("--sender", "--select", "--profile", "--quick", "--size")),
+        replay_one=replay_command(config, ("--sender", "--size")),
     )
 
 
@@ -255,7 +281,7 @@ def replay_command(config: pytest.Config, options: Sequence[str]) -> str:
     words = ["simulator", "certify", "--seed", str(config.getoption("--seed"))]
     for option in options:
         match config.getoption(option):
-            case None | False:
+            case None | False | "quick":
                 pass
             case True:
                 words.append(option)
@@ -295,9 +321,7 @@ def stage(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> I
     """The stage of one scenario. Skips, visibly, what the sender does not claim to be able to do."""
     cue: Cue = request.param
     file = sender_of(request.config)
-    missing = [ability for ability in cue.promise.presumes if ability not in file.abilities]
-    if missing:
-        pytest.skip(f"the sender does not declare the ability {missing[0]!r}")
+    _skip_unless_able(cue, file)
     rehearsal = Rehearsal(
         file=file,
         profile=cue.profile,
@@ -307,6 +331,30 @@ def stage(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> I
     with Stage(service, rehearsal, tmp_path) as set_up:
         request.node.stash[STAGE] = set_up
         yield set_up
+
+
+@pytest.fixture
+def matrix(request: pytest.FixtureRequest) -> Matrix:
+    """The matrix of one profile in the simulated world. Skips, visibly, who cannot be run there."""
+    from scenarios.simulation.exhaustive import Matrix
+
+    cue: Cue = request.param
+    _skip_unless_able(cue, sender_of(request.config))
+    journal = request.config.getoption("--journal")
+    played = Matrix(
+        size=request.config.getoption("--size"),
+        # Beside others of its kind, one process for each is enough.
+        jobs=1 if hasattr(request.config, "workerinput") else 2,
+        journal=Path(journal) if journal else None,
+    )
+    request.node.stash[STAGE] = played
+    return played
+
+
+def _skip_unless_able(cue: Cue, file: SenderFile) -> None:
+    missing = [ability for ability in cue.promise.presumes if ability not in file.abilities]
+    if missing:
+        pytest.skip(f"the sender does not declare the ability {missing[0]!r}")
 
 
 @pytest.fixture

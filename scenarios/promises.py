@@ -52,6 +52,8 @@ _DOUBT_SOURCE = (
     "RFC 1047; RFC 5321 4.5.3.2.6; RFC 9110 9.2.2; draft-ietf-httpapi-idempotency-key-header-07 2.6"
 )
 
+_EVERYWHERE = "{where}, {what}, whatever the provider does and at whatever point a process dies."
+
 PROMISES: tuple[Promise, ...] = (
     # --- the answer is lost ---------------------------------------------------------------------------
     Promise(
@@ -328,6 +330,71 @@ PROMISES: tuple[Promise, ...] = (
         requirement="When a mail is sent again after a lost answer, it is sent with the same bytes.",
         source="draft-ietf-httpapi-idempotency-key-header-07 2.4; RFC 5322 3.6.4",
         fault="accept_then_hang_up",
+    ),
+    # --- every cell of the matrix, in the simulated world -----------------------------------------------
+    Promise(
+        name="exhaustive.keys",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where the provider honours keys", what="each promised mail is accepted exactly once"
+        ),
+        source="draft-ietf-httpapi-idempotency-key-header-07 2; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.keys-forgotten",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where keys are forgotten and mails can be looked up",
+            what="each promised mail is accepted exactly once",
+        ),
+        source="draft-ietf-httpapi-idempotency-key-header-07 2.3; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.lookup",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where there are no keys and the look-up lags behind",
+            what="each promised mail is accepted exactly once",
+        ),
+        source="RFC 9110 9.2.2; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.at-most-once",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Over SMTP with at-most-once",
+            what="no mail is accepted twice and each doubtful one is parked",
+        ),
+        source="RFC 1047; RFC 5321 4.2.5; docs/proof.md",
+        profiles=("smtp",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.at-least-once",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Over SMTP with at-least-once",
+            what="no mail is lost and there is at most one more copy for each attempt in doubt",
+        ),
+        source="RFC 1047; RFC 5321 4.2.5; docs/proof.md",
+        profiles=("smtp",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
     ),
 )
 

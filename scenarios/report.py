@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,7 +103,7 @@ def certificate(
             or ("HTTP" in claim and "http" in sender.profiles and "http-idempotency" not in sender.abilities)
         ],
         "totals": totals(results),
-        "coverage": coverage(ordered),
+        "coverage": {"scenarios": coverage(ordered), "matrix": matrix(ordered)},
         "replay": replay,
     }
     return body | {"digest": digest(body)}
@@ -140,9 +141,15 @@ def coverage(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [{"fault": fault, "crash": crash} | dict(counts) for (fault, crash), counts in cells.items()]
 
 
+def matrix(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return what was played in the simulated world, one entry for each of its profiles."""
+    return [dict(result.evidence["matrix"]) for result in results if result.evidence.get("matrix")]
+
+
 def _entry(result: Result, replay_one: str) -> dict[str, Any]:
     promise = result.promise
-    evidence = dict(result.evidence)
+    # The matrix has a place of its own in the certificate.
+    evidence = {name: value for name, value in result.evidence.items() if name != "matrix"}
     return {
         "id": result.id,
         "level": promise.level.value,
@@ -162,6 +169,8 @@ def _entry(result: Result, replay_one: str) -> dict[str, Any]:
 
 def _expected(result: Result) -> str:
     mails = result.evidence.get("mails", [])
+    if played := result.evidence.get("matrix"):
+        return f"no finding in {played['total']:,} cells, and every hard path walked"
     owed = sum(int(mail["owed"]) for mail in mails)
     return f"{owed} promised, each {_kept(result)}" if mails else "nothing reaches the provider unpromised"
 
@@ -176,6 +185,11 @@ def _actual(result: Result) -> str:
         return "; ".join(f"{each['kind']}: {each['recipient']}: {each['sentence']}" for each in findings)
     if result.status in ("skip", "error"):
         return result.reason
+    if played := result.evidence.get("matrix"):
+        return (
+            f"{played['cells']:,} of {played['total']:,} cells played, {played['skipped']:,} skipped, "
+            f"{played['failed']:,} failed"
+        )
     mails = result.evidence.get("mails", [])
     copies = sum(int(mail["copies"]) for mail in mails)
     attempts = sum(int(mail["attempts"]) for mail in mails)
@@ -319,6 +333,43 @@ def scoreboard(certificate: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square:
+    """One square of the heat map: a behaviour of the provider against a kind of crash."""
+
+    cells: int
+    failed: int
+    not_reached: int
+    warmth: int
+    """0 (nothing was played) to 5 (most cells of the map)."""
+
+
+def heat_map(played: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns, rows and squares of what was played of one profile."""
+    rows: Mapping[str, Mapping[str, Mapping[str, int]]] = played["rows"]
+    names = sorted({crash for row in rows.values() for crash in row}, key=_column)
+    most = max((counts["cells"] for row in rows.values() for counts in row.values()), default=1)
+    squares = {
+        behaviour: [
+            Square(**counts, warmth=_warmth(counts["cells"], most)) if (counts := row.get(name)) else None
+            for name in names
+        ]
+        for behaviour, row in rows.items()
+    }
+    sums = [sum(row[name]["cells"] for row in rows.values() if name in row) for name in names]
+    return {"columns": names, "rows": squares, "sums": sums}
+
+
+def _column(crash: str) -> tuple[int, str]:
+    order = ("no crash", "worker", "application", "provider", "sequence")
+    return next((n for n, word in enumerate(order) if crash.startswith(word)), len(order)), crash
+
+
+def _warmth(cells: int, most: int) -> int:
+    # By size, not in proportion: one cell and a hundred must both be seen.
+    return min(5, 1 + int(4 * math.log(max(cells, 1)) / math.log(max(most, 2))))
+
+
 def page(certificate: Mapping[str, Any], template: str) -> str:
     """Return the report as one HTML page without any outside reference; everything in it is escaped."""
     environment = Environment(
@@ -331,5 +382,6 @@ def page(certificate: Mapping[str, Any], template: str) -> str:
         failed=failed,
         skipped=[entry for entry in certificate["promises"] if entry["status"] == "skip"],
         picture=picture,
+        heat_map=heat_map,
         signs={"pass": "✓", "fail": "✗", "skip": "–", "error": "!"},
     )

@@ -260,4 +260,6 @@ def test_every_promise_is_broken_by_somebody() -> None:
     for file in (SENDERS / "known_bad").glob("*.toml"):
         broken.update(read_sender(file).broken)
 
-    assert {promise.name for promise in PROMISES} - {of_id(each)[0].name for each in broken} == set()
+    # What is asked in the simulated world is broken there, see tests/scenarios/test_exhaustive.py.
+    outside = {promise.name for promise in PROMISES if "python-world" not in promise.presumes}
+    assert outside - {of_id(each)[0].name for each in broken} == set()

@@ -1,0 +1,281 @@
+"""A run of the matrix as a whole: kept in a journal, taken up where it ended, and summed up honestly.
+
+The journal has one line of JSON per finished block, with the digest of the sources that decide what a block comes
+to: after a change of any of them a block is played again. What must *sometimes* happen is said here, too: a run in
+which it never did is invalid, not green. How a cell is played is said elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import reference_sender
+import scenarios
+import simulator
+from scenarios.checks import Finding
+from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.matrix import Block, Played, Size, as_line, blocks, from_line, run
+from scenarios.simulation.profiles import BY_ID
+from scenarios.stage import Broken, Invalid
+
+#: What has to happen somewhere in a run of a profile, in any size: without it the hard paths were not walked.
+SOMETIMES: Mapping[str, frozenset[str]] = {
+    "http-keys": frozenset(
+        {
+            "an answer was lost",
+            "a key was replayed",
+            "a key was in flight",
+            "recovered",
+            "refused for good",
+            "overtaken while frozen",
+        }
+    ),
+    "http-keys-forgotten": frozenset(
+        {
+            "an answer was lost",
+            "looked up and found",
+            "looked up and not found",
+            "recovered",
+            "refused for good",
+        }
+    ),
+    "http-lookup-lagging": frozenset(
+        {
+            "an answer was lost",
+            "looked up and found",
+            "looked up and not found",
+            "recovered",
+            "refused for good",
+        }
+    ),
+    "smtp-at-most-once": frozenset(
+        {
+            "an answer was lost",
+            "parked and accepted",
+            "parked and not accepted",
+            "refused for good",
+            "overtaken while frozen",
+        }
+    ),
+    "smtp-at-least-once": frozenset(
+        {"an answer was lost", "a second copy", "recovered", "refused for good", "overtaken while frozen"}
+    ),
+}
+
+
+# --- the journal ------------------------------------------------------------------------------------
+
+
+@cache
+def sources() -> str:
+    """Return the digest of everything that decides what a block comes to."""
+    digest = hashlib.blake2b(digest_size=8)
+    for package in (reference_sender, scenarios, simulator):
+        place = Path(next(iter(package.__path__)))
+        for path in sorted(place.rglob("*.py")):
+            if not path.name.startswith("test_"):
+                digest.update(str(path.relative_to(place)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def read_journal(path: Path) -> dict[str, Played]:
+    """Return what is done already, by block; a line of other sources or a half one counts for nothing."""
+    done: dict[str, Played] = {}
+    if not path.exists():
+        return done
+    for line in path.read_text(encoding="utf-8").splitlines():
+        mark, _, rest = line.partition(" ")
+        if mark != sources():
+            continue
+        try:
+            played = from_line(rest)
+        except (ValueError, TypeError, KeyError):
+            # The run was interrupted while it wrote.
+            continue
+        if played.error is None:
+            done[played.block] = played
+    return done
+
+
+def play(
+    todo: Sequence[Block],
+    *,
+    jobs: int,
+    journal: Path | None = None,
+    each: Callable[[Played], None] = lambda played: None,
+) -> list[Played]:
+    """Play what the journal does not know yet; `each` is told of every block, those of the journal first."""
+    known = read_journal(journal) if journal is not None else {}
+    done = [known[block.id] for block in todo if block.id in known]
+    for played in done:
+        each(played)
+    left = [block for block in todo if block.id not in known]
+    if not left:
+        return done
+    if journal is None:
+        return done + run(left, jobs=jobs, each=each)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a", encoding="utf-8") as lines:
+
+        def keep(played: Played) -> None:
+            lines.write(f"{sources()} {as_line(played)}\n")
+            lines.flush()
+            each(played)
+
+        return done + run(left, jobs=jobs, each=keep)
+
+
+# --- what it came to --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What a run of one profile covered and found. `cells` + `skipped` = `total`."""
+
+    profile: str
+    size: str
+    blocks: int = 0
+    total: int = 0
+    """Cells there are, as far as the blocks could say."""
+    cells: int = 0
+    """Cells that were played."""
+    failed: int = 0
+    not_reached: int = 0
+    """Cells whose second crash point was never met: played, and as good as one crash."""
+    rows: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """Behaviour → crash → cells, failed, not_reached."""
+    events: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    """What should have happened sometimes and never did."""
+    errors: list[str] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+
+    @property
+    def skipped(self) -> int:
+        return self.total - self.cells
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values that a certificate keeps; the same run gives the same ones."""
+        return {
+            "profile": self.profile,
+            "size": self.size,
+            "blocks": self.blocks,
+            "total": self.total,
+            "cells": self.cells,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "not_reached": self.not_reached,
+            "virtual_days": round(self.virtual_s / 86_400, 1),
+            "rows": self.rows,
+            "events": self.events,
+            "missing": self.missing,
+            "errors": self.errors,
+        }
+
+
+def summary(profile: str, size: Size, played: Iterable[Played], *, keep: int = 5) -> Summary:
+    """Add up the blocks of one profile; the first `keep` failures are kept whole."""
+    result = Summary(profile=profile, size=size.value)
+    events: Counter[str] = Counter()
+    fired: set[str] = set()
+    # In the order of the blocks, not in that in which they were done: the same run, the same words.
+    order = {block.id: number for number, block in enumerate(blocks(size, (profile,)))}
+    for each in sorted(played, key=lambda each: order[each.block]):
+        result.blocks += 1
+        result.total += each.total
+        result.cells += each.cells
+        result.failed += each.failed
+        result.not_reached += each.not_reached
+        result.virtual_s += each.virtual_s
+        result.cpu_s += each.cpu_s
+        events.update(each.events)
+        fired.update(each.fired)
+        if each.error is not None:
+            result.errors.append(f"{each.block}: {each.error}")
+        for failure in each.failures[: keep - len(result.failures)]:
+            result.failures.append({"cell": failure.cell, "said": failure.said, "findings": failure.findings})
+        for behaviour, crashes in each.coverage.items():
+            row = result.rows.setdefault(behaviour, {})
+            for crash, counts in crashes.items():
+                cell = row.setdefault(crash, {"cells": 0, "failed": 0, "not_reached": 0})
+                for name, count in counts.items():
+                    cell[name] += count
+    result.events = dict(sorted(events.items()))
+    result.missing = [*sorted(SOMETIMES[profile] - set(events)), *never_struck(profile, fired)]
+    return result
+
+
+def never_struck(profile: str, fired: Iterable[str]) -> list[str]:
+    """Return the behaviours whose rule never struck: the column was played in name only."""
+    struck = {rule.partition(": ")[2] for rule in fired}
+    return [
+        f"the provider never did {name!r}"
+        for name, behaviour in BY_WIRE[BY_ID[profile].wire].items()
+        if behaviour.rule and name not in struck
+    ]
+
+
+def told(summaries: Iterable[Summary]) -> str:
+    """Return the count in one sentence."""
+    everything = list(summaries)
+    total, cells, failed = (
+        sum(getattr(each, name) for each in everything) for name in ("total", "cells", "failed")
+    )
+    days = sum(each.virtual_s for each in everything) / 86_400
+    return (
+        f"{cells:,} of {total:,} cells played, {total - cells:,} skipped, {failed:,} failed; "
+        f"{days:,.1f} days went by in them"
+    )
+
+
+# --- as a scenario ----------------------------------------------------------------------------------
+
+
+class Matrix:
+    """The matrix as a place on which a promise is put to the test."""
+
+    def __init__(self, *, size: str, jobs: int, journal: Path | None = None) -> None:
+        self._size = Size(size)
+        self._jobs = jobs
+        self._journal = journal
+        self._summary: Summary | None = None
+
+    def judge(self, profile: str) -> None:
+        """Play every cell of a profile. Raises `Broken` with what was found, `Invalid` for what says nothing."""
+        played = play(blocks(self._size, (profile,)), jobs=self._jobs, journal=self._journal)
+        result = self._summary = summary(profile, self._size, played)
+        if result.failures:
+            raise Broken(
+                [
+                    replace(Finding(**_finding(each)), sentence=f"{each['sentence']} [{failure['said']}]")
+                    for failure in result.failures
+                    for each in failure["findings"][:1]
+                ]
+            )
+        if result.errors:
+            raise Invalid(f"{len(result.errors)} blocks broke off, the first one: {result.errors[0]}")
+        if result.missing:
+            raise Invalid(f"never in {result.cells} cells: {'; '.join(result.missing)}")
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what a certificate keeps."""
+        if self._summary is None:
+            return {}
+        failures = self._summary.failures
+        return {
+            "matrix": self._summary.as_json(),
+            "counterexamples": failures,
+            "findings": [finding for failure in failures for finding in failure["findings"][:1]],
+        }
+
+
+def _finding(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}

@@ -1,0 +1,114 @@
+"""Tests of a run as a whole: kept, taken up, summed up, and invalid if the hard paths were not walked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.simulation import exhaustive
+from scenarios.simulation.exhaustive import Matrix, play, read_journal, sources, summary, told
+from scenarios.simulation.matrix import Block, Failure, Played, Size, as_line, blocks
+from scenarios.stage import Broken, Invalid
+
+#: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+
+BLOCK = Block(
+    profile="http-keys", script=("taken, closed",), shape="one mail", victim="worker", kinds=("commit",)
+)
+
+
+def played(block: Block, **more: object) -> Played:
+    """A block that went well: three cells, two of which died."""
+    facts: dict[str, object] = {
+        "total": 3,
+        "cells": 3,
+        "coverage": {
+            block.script[0]: {
+                "no crash": {"cells": 1, "failed": 0, "not_reached": 0},
+                "worker: commit": {"cells": 2, "failed": 0, "not_reached": 0},
+            }
+        },
+        "fired": [f"1: {block.script[0]}"],
+    }
+    return Played(block=block.id, profile=block.profile, **(facts | more))  # type: ignore[arg-type]
+
+
+def test_a_run_is_taken_up_where_it_ended(tmp_path: Path) -> None:
+    """What the journal knows is not played again, and comes to the same."""
+    journal = tmp_path / "report" / "journal.jsonl"
+    first = play([BLOCK], jobs=1, journal=journal)
+    journal.write_text(journal.read_text() + f"{sources()} {{half a li")
+
+    seen: list[str] = []
+    again = play([BLOCK], jobs=1, journal=journal, each=lambda each: seen.append(each.block))
+
+    assert again == first
+    assert seen == [BLOCK.id]
+    assert len(journal.read_text().splitlines()) == 2
+
+
+def test_a_journal_of_other_sources_counts_for_nothing(tmp_path: Path) -> None:
+    """After a change everything is played again; so is what broke off."""
+    journal = tmp_path / "journal.jsonl"
+    lines = [
+        f"0123456789abcdef {as_line(played(BLOCK))}",
+        f"{sources()} {as_line(played(BLOCK, error='it broke'))}",
+    ]
+    journal.write_text("\n".join(lines))
+
+    assert read_journal(journal) == {}
+    assert read_journal(tmp_path / "none") == {}
+
+
+def test_the_sum_is_honest() -> None:
+    """Played and skipped are all there are; what never happened is named, and so is what broke off."""
+    first, second = blocks(Size.QUICK, ("http-keys",))[:2]
+    result = summary(
+        "http-keys",
+        Size.QUICK,
+        [played(second, total=9, error="it broke"), played(first, events={"recovered": 3})],
+    )
+
+    assert (result.total, result.cells, result.skipped, result.blocks) == (12, 6, 6, 2)
+    assert result.cells + result.skipped == result.total
+    assert result.events == {"recovered": 3}
+    assert "a key was replayed" in result.missing
+    assert "recovered" not in result.missing
+    assert "the provider never did '503'" in result.missing
+    assert result.errors == [f"{second.id}: it broke"]
+    assert told([result]).startswith("6 of 12 cells played, 6 skipped, 0 failed")
+
+
+def test_a_table_adds_up_to_what_was_played(tmp_path: Path) -> None:
+    """Each cell stands in exactly one square."""
+    result = summary("http-keys", Size.QUICK, play(blocks(Size.QUICK, ("http-keys",))[:3], jobs=1))
+    squares = [counts["cells"] for row in result.rows.values() for counts in row.values()]
+
+    assert sum(squares) == result.cells == result.total > 10
+
+
+def test_what_fails_is_broken_and_what_says_nothing_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finding names its cell; a run without the hard paths, or one that broke off, is no green run."""
+    failure = Failure(
+        cell={},
+        said="this cell",
+        findings=[{"kind": "duplicated", "recipient": "ann@example.com", "sentence": "accepted twice"}],
+    )
+    block = blocks(Size.QUICK, ("http-keys",))[0]
+    for given, error, words in (
+        (played(block, failed=1, failures=[failure]), Broken, r"duplicated: .* accepted twice \[this cell\]"),
+        (played(block, error="it broke"), Invalid, "1 blocks broke off, the first one: .*it broke"),
+        (played(block), Invalid, "never in 3 cells: a key was in flight"),
+    ):
+        monkeypatch.setattr(exhaustive, "play", lambda todo, given=given, **more: [given])
+        matrix = Matrix(size="quick", jobs=1)
+        with pytest.raises(error, match=words):
+            matrix.judge("http-keys")
+        assert matrix.evidence()["matrix"]["cells"] == 3
+
+
+def test_who_never_played_has_no_evidence() -> None:
+    """Nothing is made up."""
+    assert Matrix(size="quick", jobs=1).evidence() == {}
