@@ -624,7 +624,7 @@ def _often(rule: Rule) -> str:
     if when.skip:
         parts.append(f"leaving the first {when.skip} alone")
     if when.first is not None:
-        parts.append(f"on the first {when.first} occasions")
+        parts.append("on the first occasion" if when.first == 1 else f"on the first {when.first} occasions")
     if when.every is not None and when.every > 1:
         parts.append(f"on every {_nth(when.every)} occasion")
     if when.attempt is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import tomllib
 
 from tests.house.places import ROOT
+from tests.simulator.running import Seen, ask, request, running
 
 README = ROOT / "README.md"
 
@@ -29,6 +32,30 @@ def test_ci_runs_the_readmes_test_command() -> None:
 def test_the_main_command_is_the_first_one() -> None:
     """A newcomer's first command certifies the reference sender."""
     assert block_after("Certify a sender in one command").endswith("simulator certify")
+
+
+def test_the_first_fault_is_what_the_readme_says() -> None:
+    """The plan and the mail of the page: an answer lost, a replay, and a duplicate that is named."""
+    text = README.read_text(encoding="utf-8")
+    section = text[text.index("## Thirty seconds") : text.index("## Point your own sender")]
+    plan = re.search(r"```toml\n(.*?)```", section, re.DOTALL)
+    body = re.search(r"-d '(.*?)'", section, re.DOTALL)
+    assert plan is not None
+    assert body is not None
+
+    with running(plan=tomllib.loads(plan.group(1))) as simulator:
+
+        def send(key: str) -> Seen:
+            return ask(simulator, request(json.loads(body.group(1)), key=key))
+
+        assert send("order-1-confirmation").data == b""
+        with simulator.control() as control:
+            assert len(control.messages()) == 1
+        assert send("order-1-confirmation").headers["idempotency-replayed"] == "true"
+        assert send("another").status == 200
+        with simulator.control() as control:
+            (duplicate,) = control.verdict()["duplicated"]
+    assert duplicate["copies"] == 2
 
 
 def test_both_programs_say_what_they_can() -> None:
