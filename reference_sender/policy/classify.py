@@ -22,31 +22,42 @@ from reference_sender.policy.evidence import (
 
 # HTTP: 4xx says that the request is wrong, 5xx that the service has a problem. Only a 5xx that is documented as
 # "not processed" is a definite no; a 500 may come from a service that took the mail and then stumbled.
+# A 4xx refuses a mail for good only if it is about this mail: 400, 413, 415, 422. A wrong path, a wrong method or a
+# proxy in between meets every mail alike: that is the channel, a person mends it, and the queue must outlive it.
 HTTP_CODES: dict[int, Outcome] = {
-    301: Refused(reason="redirect: the provider has moved, and redirects are not followed"),
-    302: Refused(reason="redirect: the provider has moved, and redirects are not followed"),
     303: Unknown(reason="303 points to the result of a request that may have been carried out"),
-    307: Refused(reason="redirect: the provider has moved, and redirects are not followed"),
-    308: Refused(reason="redirect: the provider has moved, and redirects are not followed"),
     401: TryLater(reason="the provider does not know our credentials", channel=True),
     402: TryLater(reason="the account is out of credit", channel=True),
     403: TryLater(reason="the account may not send", channel=True),
+    404: TryLater(
+        reason="there is nothing at this path: look at PROVIDER_URL and PROVIDER_PATH", channel=True
+    ),
+    405: TryLater(reason="this path takes no mail: look at PROVIDER_URL and PROVIDER_PATH", channel=True),
+    406: TryLater(reason="the provider does not speak our language", channel=True),
+    407: TryLater(reason="a proxy wants us to log in", channel=True),
     408: TryLater(reason="the provider did not receive the whole request in time"),
     409: TryLater(reason="an earlier request with this key is still in flight", doubt=True),
+    410: TryLater(reason="there is nothing at this path any more: look at PROVIDER_PATH", channel=True),
+    411: TryLater(reason="something on the way takes our length away", channel=True),
+    414: TryLater(reason="the path is too long: look at PROVIDER_URL and PROVIDER_PATH", channel=True),
     421: TryLater(reason="the connection leads to the wrong server", channel=True),
     425: TryLater(reason="too early"),
+    426: TryLater(reason="the provider wants another protocol", channel=True),
+    428: TryLater(reason="the provider misses a header: look at PROVIDER_KEY_HEADER", channel=True),
     429: TryLater(reason="too many requests", channel=True),
     503: TryLater(reason="the provider is not available", channel=True),
 }
 HTTP_FIRST_DIGIT: dict[int, Outcome] = {
     1: Unknown(reason="an interim answer where a final one belongs"),
-    3: Unknown(reason="a redirect that says nothing about the mail"),
+    3: TryLater(reason="a redirect, and redirects are not followed: look at PROVIDER_URL", channel=True),
     4: Refused(reason="the provider refuses the request"),
     5: Unknown(reason="the provider failed, perhaps after it took the mail"),
 }
 # The provider's own error names say more than the number they ride on.
 HTTP_PROBLEMS: dict[str, Outcome] = {
     "key_reused": Unknown(reason="the provider knows our key with other bytes"),
+    # We always send one, so it travels under the wrong name.
+    "key_required": TryLater(reason="the provider finds no key: look at PROVIDER_KEY_HEADER", channel=True),
 }
 
 # SMTP before the mail itself: whatever goes wrong here is about the line or the account, never about one mail.

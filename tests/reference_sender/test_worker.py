@@ -309,6 +309,24 @@ def test_a_mail_that_came_too_late_is_not_sent(store: Store) -> None:
     assert world.transport.sent == []
 
 
+@pytest.mark.parametrize("code", [302, 404, 405, 407])
+def test_a_wrong_address_never_fails_the_queue_and_ends_only_with_age(store: Store, code: int) -> None:
+    wrong = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=code)
+    world = World(store, FakeTransport(wrong), Policy.RESEND_SAME_KEY, max_attempts=2)
+    world.put()
+
+    async def steps() -> None:
+        for _ in range(9):
+            await world.once()
+            world.clock.advance(1_000)
+        assert (world.row.state, world.row.attempts) == (State.PENDING, 0)
+        world.clock.advance(2 * 86_400)
+        await world.once()
+
+    run(steps())
+    assert world.row.state is State.DEAD
+
+
 def test_no_more_mails_are_under_way_than_allowed(store: Store) -> None:
     under_way, most = 0, 0
     gate = asyncio.Event()
