@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from sqlalchemy import Engine
 
@@ -222,10 +224,14 @@ def options_from(values: Mapping[str, Any]) -> Options:
         )
     if (wire is Wire.HTTP or chosen["lookup"] == "http") and not told["provider_url"]:
         raise InvalidSettings("PROVIDER_URL is not set; it says where the HTTP API is")
-    if told["provider_url"] and not told["provider_url"].startswith(("http://", "https://")):
-        raise InvalidSettings(
-            f"PROVIDER_URL is {told['provider_url']!r}; it must begin with http:// or https://"
-        )
+    _check_texts(told)
+    if told["provider_url"]:
+        _check_url(told["provider_url"], with_key=bool(told["provider_api_key"]))
+    _check_http_words(told["provider_path"], told["provider_key_header"])
+    if not told["smtp_host"].strip():
+        raise InvalidSettings("SMTP_HOST is empty; it must name the mail server")
+    if not 1 <= told["smtp_port"] <= 65_535:
+        raise InvalidSettings(f"SMTP_PORT is {told['smtp_port']}; it must be between 1 and 65535")
     settings = {name: value for name, value in chosen.items() if name in _SETTINGS}
     if "total_timeout_s" in settings:
         # Who sets only the total means the parts to fit into it.
@@ -250,6 +256,62 @@ def options_from(values: Mapping[str, Any]) -> Options:
         smtp_password=told["smtp_password"],
         smtp_tls=told["smtp_tls"],
     )
+
+
+# Control characters (a line end from a file, above all), and bytes of the environment that are no UTF-8.
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # a header name, RFC 9110 section 5.6.2
+_PATH = re.compile(r"/[!-\"$->@-~]*\Z")  # printable ASCII without ? and #
+# What the HTTP client writes itself, or what would change the meaning of the request.
+_OWN_HEADERS = frozenset(
+    {"authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect"}
+    | {"host", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "accept", "accept-encoding"}
+)
+
+
+def _check_texts(told: Mapping[str, Any]) -> None:
+    """Refuse what cannot be sent, without saying it: some of it is secret."""
+    for option in OPTIONS:
+        value = told[option.name]
+        if isinstance(value, str) and _UNSENDABLE.search(value):
+            raise InvalidSettings(
+                f"{option.envvar} holds a line break or another control character; it must be plain text"
+            )
+
+
+def _check_url(url: str, *, with_key: bool) -> None:
+    # Never repeated in a sentence where it holds a password.
+    shown = "a URL with a password" if "@" in url else repr(url)
+    if not url.startswith(("http://", "https://")):
+        raise InvalidSettings(f"PROVIDER_URL is {shown}; it must begin with http:// or https://")
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidSettings(
+            f"PROVIDER_URL is {shown}; it must name a host, like https://api.example.com or http://127.0.0.1:8025"
+        )
+    if parts.query or parts.fragment:
+        raise InvalidSettings(f"PROVIDER_URL is {shown}; it must end before any ? or #")
+    if with_key and "@" in parts.netloc:
+        raise InvalidSettings(
+            "PROVIDER_URL holds a user name and PROVIDER_API_KEY is set, and a request can carry only one of them"
+        )
+
+
+def _check_http_words(path: str, key_header: str) -> None:
+    if not _PATH.match(path):
+        raise InvalidSettings(f"PROVIDER_PATH is {path!r}; it must begin with / and hold no space, ? or #")
+    if not _TOKEN.match(key_header):
+        raise InvalidSettings(
+            f"PROVIDER_KEY_HEADER is {key_header!r}; it must be a header name like Idempotency-Key"
+        )
+    if key_header.lower() in _OWN_HEADERS:
+        raise InvalidSettings(
+            f"PROVIDER_KEY_HEADER is {key_header!r}, which has a meaning of its own; use a name like Idempotency-Key"
+        )
 
 
 def options_from_environment(environment: Mapping[str, str]) -> Options:

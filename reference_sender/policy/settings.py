@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+# A hundred years: every time plus such a span is still a date, and every such count fits any database's integer.
+MOST = 3_153_600_000.0
+
 
 class InvalidSettings(ValueError):
     """The settings contradict themselves; the text is one sentence that says how, and what would be right."""
@@ -55,6 +58,11 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            # Written so that NaN fails it, too.
+            if field.name != "policy" and not -MOST <= value <= MOST:
+                raise InvalidSettings(
+                    f"{field.name} is {str(value)[:40]}; it must be a number of at most {MOST:,.0f}"
+                )
             if field.name in {"lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s"}:
                 if value < 0:
                     raise InvalidSettings(f"{field.name} is {value}; it must not be negative")

@@ -33,7 +33,7 @@ class HttpOptions:
     """Where the provider is and how it wants to be asked."""
 
     url: str  # like https://api.provider.example
-    api_key: str
+    api_key: str = ""  # without one the Authorization header is left out
     path: str = "/v1/emails"
     key_header: str = "Idempotency-Key"
     connect_timeout_s: float = 5.0
@@ -63,6 +63,9 @@ class _Client:
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:
             o = self._options
+            headers = {"User-Agent": "reference-sender"}
+            if o.api_key:
+                headers["Authorization"] = f"Bearer {o.api_key}"
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=o.connections, force_close=not o.keep_alive),
                 timeout=aiohttp.ClientTimeout(
@@ -72,7 +75,7 @@ class _Client:
                     # aiohttp rounds deadlines above 5 seconds up to whole seconds; the lease counts on the exact one.
                     ceil_threshold=float("inf"),
                 ),
-                headers={"Authorization": f"Bearer {o.api_key}", "User-Agent": "reference-sender"},
+                headers=headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )

@@ -39,6 +39,62 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         options_from_environment(environment)
 
 
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"provider_api_key": "secret\n"}, "PROVIDER_API_KEY holds a line break"),
+        ({"provider_api_key": "sec\udcffret"}, "PROVIDER_API_KEY holds"),
+        ({"smtp_user": "secret\r\nRSET"}, "SMTP_USER holds a line break"),
+        ({"smtp_password": "sec\x00ret"}, "SMTP_PASSWORD holds a line break or another control character"),
+        ({"smtp_host": "mail\n"}, "SMTP_HOST holds"),
+        ({"smtp_host": " "}, "SMTP_HOST is empty"),
+        ({"smtp_port": 0}, "SMTP_PORT is 0; it must be between 1 and 65535"),
+        ({"smtp_port": 65_536}, "SMTP_PORT is 65536"),
+        ({"smtp_port": -1}, "SMTP_PORT is -1"),
+        ({"provider_url": "http://"}, "must name a host"),
+        ({"provider_url": "https:///v1"}, "must name a host"),
+        ({"provider_url": "http://:8025"}, "must name a host"),
+        ({"provider_url": "http://host:99999"}, "must name a host"),
+        ({"provider_url": "http://[::1"}, "must name a host"),
+        ({"provider_url": "http://a b"}, "must name a host"),
+        ({"provider_url": "http://host\n/"}, "PROVIDER_URL holds a line break"),
+        ({"provider_url": "http://host/?a=b"}, "must end before any"),
+        ({"provider_url": "http://u:secret@host", "provider_api_key": "k"}, "only one of them"),
+        ({"provider_url": "ftp://u:secret@host"}, "must begin with http"),
+        ({"provider_path": "v1/emails"}, "PROVIDER_PATH is 'v1/emails'; it must begin with /"),
+        ({"provider_path": "/v1 emails"}, "PROVIDER_PATH"),
+        ({"provider_path": "/v1?x"}, "PROVIDER_PATH"),
+        ({"provider_key_header": "Idempotency Key"}, "PROVIDER_KEY_HEADER is 'Idempotency Key'; it must be"),
+        ({"provider_key_header": "Key:"}, "must be a header name"),
+        ({"provider_key_header": "Schlüssel"}, "must be a header name"),
+        ({"provider_key_header": ""}, "must be a header name"),
+        ({"provider_key_header": "Content-Length"}, "has a meaning of its own"),
+        ({"lease_s": 1e300}, "lease_s is 1e\\+300"),
+        ({"poll_s": float("inf")}, "poll_s is inf"),
+    ],
+)
+def test_what_could_never_be_sent_is_refused_at_start_and_no_secret_is_told(
+    values: dict[str, object], word: str
+) -> None:
+    with pytest.raises(InvalidSettings, match=word) as caught:
+        options_from(URL | values)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"provider_url": "http://[::1]:8025/base/"},
+        {"provider_url": "http://user:password@host"},
+        {"provider_key_header": "X-Dedupe-Key", "provider_path": "/send"},
+        {"smtp_password": "pässword with spaces", "smtp_port": 65_535},
+    ],
+)
+def test_what_is_only_unusual_is_taken(values: dict[str, object]) -> None:
+    assert options_from(URL | values).transport is Wire.HTTP
+
+
 def test_each_wire_has_defaults_of_its_own() -> None:
     http, smtp = options_from(URL), options_from({"transport": "smtp"})
     assert (http.transport, http.settings.policy, http.lookup) == (Wire.HTTP, Policy.RESEND_SAME_KEY, True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from reference_sender.policy.settings import InvalidSettings, Policy
-from tests.reference_sender.samples import settings
+from reference_sender.policy.settings import MOST, InvalidSettings, Policy, Settings
+from tests.reference_sender.samples import NOW, settings
 
 
 @pytest.mark.parametrize(
@@ -21,13 +23,25 @@ from tests.reference_sender.samples import settings
         ({"concurrency": 0}, "greater than zero"),
         ({"max_attempts": -1}, "greater than zero"),
         ({"poll_s": 0.0}, "greater than zero"),
-        ({"poll_s": float("nan")}, "greater than zero"),
+        ({"lease_s": 1e300}, "lease_s is 1e\\+300; it must be a number of at most 3,153,600,000"),
+        ({"concurrency": 10**400}, "at most"),
         ({"in_flight_s": -1.0}, "must not be negative"),
     ],
 )
 def test_a_contradiction_is_refused(changes: dict[str, Any], word: str) -> None:
     with pytest.raises(InvalidSettings, match=word):
         settings(**changes)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("name", [f.name for f in fields(Settings) if f.name != "policy"])
+def test_what_is_no_number_is_refused_everywhere(name: str, number: float) -> None:
+    with pytest.raises(InvalidSettings, match=f"{name} is"):
+        replace(settings(), **{name: number})
+
+
+def test_the_longest_span_fits_the_calendar() -> None:
+    assert NOW + timedelta(seconds=2 * MOST) > NOW
 
 
 def test_the_defaults_are_valid_for_every_policy() -> None:

@@ -94,6 +94,17 @@ def test_the_request_is_what_the_provider_expects() -> None:
     assert parcel().raw == base64.b64decode(told["raw"])
 
 
+def test_without_an_api_key_there_is_no_authorization_header() -> None:
+    heads: list[str] = []
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await read_request(reader))[0])
+        writer.write(answer(200, b'{"id": "m1"}'))
+
+    assert attempt(script, api_key="").code == 200
+    assert "authorization" not in heads[0].lower()
+
+
 def test_a_large_mail_goes_out_whole() -> None:
     bodies: list[bytes] = []
 
