@@ -26,6 +26,8 @@ from typing import Any, NoReturn, Protocol
 ROUNDS_PER_INSTANT = 20_000
 #: Timers less than this apart are due together.
 _SAME_INSTANT_S = 1e-9
+#: After so many refusals a step is ended, whatever the program catches.
+REFUSALS = 100
 #: The epoch of every world: 2026-01-01T00:00:00Z, in Unix seconds.
 EPOCH_S = 1_767_225_600.0
 
@@ -131,12 +133,19 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Rounds since time last advanced."""
         self._kept: list[tuple[asyncio.Task[Any], Any]] = []
         self.network: Any = None
+        self.refused: list[str] = []
+        """What processes did that there is not in the world, in sentences."""
         self.set_task_factory(_task)  # type: ignore[arg-type] # keyword arguments are passed through
 
     # --- time ---------------------------------------------------------------------------------------
 
     def time(self) -> float:
         return self.now
+
+    @property
+    def rounds(self) -> int:
+        """Rounds since time last advanced."""
+        return self._rounds
 
     def _run_once(self) -> None:
         """One round: what is ready runs; if nothing is, the clock goes to the next timer."""
@@ -315,9 +324,25 @@ def unless_over(future: asyncio.Future[Any], result: Any, error: BaseException |
         future.set_exception(error)
 
 
+class Enough(BaseException):
+    """Ends a step of a program that is refused again and again and will not hear it."""
+
+
+def refuse(sentence: str) -> NoReturn:
+    """Refuse what the current process does, and remember it: programs like to swallow exceptions."""
+    owner = OWNER.get()
+    told = f"{getattr(owner, 'name', 'the program')} {sentence}"
+    refused: list[str] | None = getattr(getattr(owner, "loop", None), "refused", None)
+    if refused is not None:
+        refused.append(told)
+        if len(refused) % REFUSALS == 0:
+            raise Enough(told)
+    raise NotInTheWorld(told)
+
+
 def _refuse(call: str) -> NoReturn:
-    raise NotInTheWorld(
-        f"the program called loop.{call}, which needs a real machine; in the world use asyncio streams, "
+    refuse(
+        f"called loop.{call}, which needs a real machine; in the world use asyncio streams, "
         "create_connection() or create_server()"
     )
 

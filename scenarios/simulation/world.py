@@ -25,7 +25,8 @@ from typing import Any, Self
 from starlette import routing
 
 from scenarios.simulation.disks import LedgerDisk, owned_databases
-from scenarios.simulation.loop import EPOCH_S, VirtualLoop
+from scenarios.simulation.guards import guarded, watchdog
+from scenarios.simulation.loop import EPOCH_S, NotInTheWorld, VirtualLoop
 from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process, Watcher
 from simulator.provider.provider import Setup
@@ -92,6 +93,7 @@ class World:
     def __enter__(self) -> Self:
         asyncio.set_event_loop(self.loop)
         self._stack.enter_context(owned_databases())
+        self._stack.enter_context(guarded(self.seed))
         self._stack.enter_context(_compiled_routes())
         return self
 
@@ -152,8 +154,20 @@ class World:
         return process
 
     def run(self, story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a story to its end, outside of any process."""
-        return self.loop.run_until_complete(story())
+        """Run a story to its end, outside of any process.
+
+        Raises `NotInTheWorld` with the first thing that a process did and that there is not in the world.
+        """
+        try:
+            with watchdog(self.loop):
+                done = self.loop.run_until_complete(story())
+        except Exception as error:
+            if self.loop.refused:
+                raise NotInTheWorld(self.loop.refused[0]) from error
+            raise
+        if self.loop.refused:
+            raise NotInTheWorld(self.loop.refused[0])
+        return done
 
     async def until(self, true: Callable[[], bool], *, within_s: float, step_s: float = 1.0) -> bool:
         """Let time pass until something is true; False if it is not within so many virtual seconds."""

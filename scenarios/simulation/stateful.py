@@ -1,0 +1,226 @@
+"""State machines over the world: Hypothesis chooses the steps, `Run` takes them and looks for what is broken.
+
+A machine remembers its steps as a schedule, which is then made small by `shrink` (Hypothesis, which knows nothing
+of mails, would take minutes for it) and played again without Hypothesis. Nothing here says what is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from scenarios.checks import Finding
+from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.machine import (
+    FREEZE_S,
+    MAILS,
+    PARTITION_S,
+    POINTS,
+    SKEW_S,
+    WORKERS,
+    Run,
+    Schedule,
+    Step,
+)
+from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.senders import Disk, WorldSender
+
+#: Steps of one schedule at most; the calm comes on top.
+STEPS = 16
+
+_mails = st.integers(1, MAILS)
+_workers = st.integers(1, WORKERS)
+#: Around what matters: an answer, a lease, a poll and a look-up.
+_seconds = st.sampled_from((1.0, 12.0, 22.0, 31.0, 45.0, 90.0))
+#: The moment that everything is about comes more often than the others.
+_POINTS = (*POINTS, *POINTS[-1:] * 2)
+
+
+class Broken(AssertionError):
+    """A schedule that breaks a promise."""
+
+    def __init__(self, schedule: Schedule, findings: list[Finding]) -> None:
+        super().__init__(f"{schedule}: " + "; ".join(f"{each.kind}: {each.sentence}" for each in findings))
+        self.schedule = schedule
+        self.findings = findings
+
+
+class Machine(RuleBasedStateMachine):
+    """Chooses the next step. `machine_of` makes one for a profile and a sender."""
+
+    profile: ClassVar[Profile]
+    sender: ClassVar[WorldSender]
+    disk: ClassVar[Disk]
+    tried: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).tried += 1
+        self.is_broken = False
+        self.world = Run(self.profile, self.sender, self.disk).__enter__()
+
+    def teardown(self) -> None:
+        """Calm, and a look at what must have come of everything. Then the world is over."""
+        try:
+            if not self.is_broken and (findings := self.world.end()):
+                raise Broken(self.world.schedule, findings)
+        finally:
+            self.world.__exit__(None, None, None)
+
+    def _do(self, do: str, **details: Any) -> None:
+        try:
+            findings = self.world.take(Step(do=do, **details))
+        except BaseException:
+            self.is_broken = True
+            raise
+        if findings:
+            self.is_broken = True
+            raise Broken(self.world.schedule, findings)
+
+    # --- the application and people -----------------------------------------------------------------
+
+    @initialize(data=st.data())
+    def begins(self, data: st.DataObject) -> None:
+        """Without trouble at the provider and a mail, there is nothing to see."""
+        self._plan(data)
+        self._do("enqueue", number=1)
+
+    @rule(number=_mails, seconds=_seconds)
+    def enqueues(self, number: int, seconds: float) -> None:
+        """A new mail, or one that is promised already."""
+        self._do("enqueue", number=number)
+        self._do("wait", seconds=seconds)
+
+    @rule(number=_mails)
+    def rolls_back(self, number: int) -> None:
+        """A transaction that never commits, of an order that nobody else has."""
+        self._do("roll_back", number=MAILS + number)
+
+    @rule(number=_mails)
+    def requeues(self, number: int) -> None:
+        """A person."""
+        self._do("requeue", number=number)
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    @rule(seconds=_seconds)
+    def waits(self, seconds: float) -> None:
+        """Polls, leases, backoffs and the reconciler live on it."""
+        self._do("wait", seconds=seconds)
+
+    # --- workers ------------------------------------------------------------------------------------
+
+    @rule(skew=st.sampled_from((0.0, -SKEW_S, SKEW_S)))
+    def starts_worker(self, skew: float) -> None:
+        """A restart or one more."""
+        self._do("start_worker", seconds=skew)
+
+    @rule(number=_workers)
+    def kills(self, number: int) -> None:
+        """Now."""
+        self._do("kill", number=number)
+
+    @rule(
+        number=_workers,
+        point=st.sampled_from(POINTS),
+        count=st.integers(1, 40),
+        mail=_mails,
+        seconds=_seconds,
+    )
+    def dooms(self, number: int, point: tuple[str, str], count: int, mail: int, seconds: float) -> None:
+        """At a chosen step, statement or commit to come, with a mail in hand and another worker to take over."""
+        kind, name = point
+        count = {"step": count, "acceptance": 1 + count % 2}.get(kind, 1 + count % 8)
+        self._do("doom", number=number, name=f"{kind} {name}".strip(), count=count)
+        self._do("enqueue", number=mail)
+        self._do("wait", seconds=seconds)
+        self._do("start_worker")
+
+    @rule(
+        number=_workers,
+        count=st.integers(0, 40),
+        length=st.sampled_from((35.0, 10.0, FREEZE_S)),
+        mail=_mails,
+        seconds=_seconds,
+    )
+    def freezes(self, number: int, count: int, length: float, mail: int, seconds: float) -> None:
+        """Longer than its lease, or not, with a mail in hand and another worker awake."""
+        self._do("freeze", number=number, count=count, seconds=length)
+        self._do("enqueue", number=mail)
+        self._do("wait", seconds=1.0)
+        self._do("start_worker")
+        self._do("wait", seconds=seconds)
+
+    @rule()
+    def thaws(self) -> None:
+        """All of them."""
+        self._do("thaw")
+
+    # --- provider and network -----------------------------------------------------------------------
+
+    @rule(data=st.data(), seconds=_seconds)
+    def changes_plan(self, data: st.DataObject, seconds: float) -> None:
+        """A behaviour from the tables, once, twice or until healed."""
+        self._plan(data)
+        self._do("wait", seconds=seconds)
+
+    def _plan(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(tuple(BY_WIRE[self.profile.wire])))
+        self._do("plan", name=name, count=data.draw(st.sampled_from((1, 2, 0))))
+
+    @rule()
+    def heals(self) -> None:
+        """For now."""
+        self._do("heal")
+
+    @rule(seconds=_seconds)
+    def loses_provider(self, seconds: float) -> None:
+        """It dies, stays away and comes back."""
+        self._do("kill_provider")
+        self._do("wait", seconds=seconds)
+        self._do("restart_provider")
+
+    @rule(length=st.sampled_from((3.0, 12.0, PARTITION_S)), seconds=_seconds)
+    def partitions(self, length: float, seconds: float) -> None:
+        """Nothing arrives for a while."""
+        self._do("partition", seconds=length)
+        self._do("wait", seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What a search came to."""
+
+    tried: int
+    """Schedules that were played."""
+    broken: Broken | None
+
+
+def search(
+    profile: str, sender: WorldSender, disk: Disk, *, examples: int, dice: int = 1, steps: int = STEPS
+) -> Search:
+    """Play so many schedules, or up to the first that breaks something. The same dice, the same schedules."""
+    machine: type[Machine] = type(
+        "WorldMachine", (Machine,), {"profile": BY_ID[profile], "sender": sender, "disk": disk, "tried": 0}
+    )
+    budget = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        # No shrinking here; no explaining of what was not shrunk.
+        phases=(Phase.generate,),
+        report_multiple_bugs=False,
+        suppress_health_check=tuple(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+    )
+    try:
+        run_state_machine_as_test(seed(dice)(machine), settings=budget)
+    except Broken as broken:
+        return Search(tried=machine.tried, broken=broken)
+    return Search(tried=machine.tried, broken=None)

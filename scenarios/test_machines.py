@@ -1,0 +1,49 @@
+"""State machines over the world, one for each profile: no schedule of theirs breaks a promise.
+
+A bounded number of schedules by default; `MAILPROOF_EXAMPLES=2000 pytest scenarios/test_machines.py` for a long run,
+`--seed` for other dice. What is found is made small, printed as a timeline and written as a replay file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scenarios.plugin import DEFAULT_SENDER, sender_of
+from scenarios.simulation import replay
+from scenarios.simulation.cast import REFERENCE, cast
+from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.senders import Disk
+from scenarios.simulation.stateful import search
+
+#: Schedules for each machine; each is a world of about 20 steps and costs some 40 ms.
+EXAMPLES = int(os.environ.get("MAILPROOF_EXAMPLES", "20"))
+
+#: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+
+
+@pytest.mark.timeout(60 + EXAMPLES)
+@pytest.mark.parametrize("profile", sorted(BY_ID))
+def test_no_schedule_breaks_a_promise(profile: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Crashes, freezes, partitions, wrong clocks, restarts and people, in any order: safe always, live in the end."""
+    if sender_of(request.config).path != DEFAULT_SENDER:
+        pytest.skip("the machines play the sender that lives in the world: the reference sender")
+    report = request.config.getoption("--report")
+    disk = Disk(tmp_path)
+    found = search(
+        profile,
+        cast(REFERENCE, disk, BY_ID[profile]),
+        disk,
+        examples=EXAMPLES,
+        dice=request.config.getoption("--seed"),
+    )
+    if found.broken is not None:
+        path, seen = replay.keep(Path(report) if report else tmp_path, found.broken.schedule)
+        lines = "\n".join(line.text for line in seen.lines)
+        pytest.fail(
+            f"{found.broken.schedule.profile}:\n{lines}\nagain: {replay.command(path)}", pytrace=False
+        )
+    assert found.tried >= EXAMPLES

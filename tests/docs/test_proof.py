@@ -1,0 +1,60 @@
+"""The page about the proof is true: it names every profile and every variant, and its example is a real one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.model import VARIANTS
+from scenarios.simulation.machine import Schedule, Step
+from scenarios.simulation.profiles import BY_ID, PROFILES
+from scenarios.simulation.replay import look
+from scenarios.simulation.senders import Disk
+from tests.house.places import ROOT
+from tests.scenarios.simulation import planted
+
+PAGE = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+
+
+def row_of(name: str) -> str:
+    """Return the table row that begins with a name."""
+    found = re.search(rf"^\| `{re.escape(name)}` \|(.*)\|$", PAGE, re.MULTILINE)
+    assert found is not None, f"no row for {name}"
+    return found[1]
+
+
+@pytest.mark.parametrize("profile", [each.id for each in PROFILES])
+def test_every_profile_has_its_claim(profile: str) -> None:
+    """Who passes a profile must be able to read what that means."""
+    assert row_of(profile)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: str(variant.id))
+def test_every_variant_says_what_it_is_guilty_of(variant: object) -> None:
+    """The same in the table as in the model."""
+    guilty = {each.value for each in variant.may_violate}  # type: ignore[attr-defined] # a Variant
+    last = row_of(variant.id).rpartition("|")[2]  # type: ignore[attr-defined]
+
+    assert {each for each in ("duplicated", "misreported", "lost", "stuck") if each in last} == guilty
+    assert guilty or "nothing" in last
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+def test_the_example_is_what_the_tool_prints(tmp_path: Path) -> None:
+    """Line by line, so that the page shows the tool of today."""
+    disk = Disk(tmp_path)
+    schedule = Schedule(
+        profile="smtp-at-most-once",
+        steps=(
+            Step(do="enqueue", number=1),
+            Step(do="doom", number=1, name="acceptance"),
+            Step(do="wait", seconds=1.0),
+        ),
+    )
+
+    seen = look(schedule, planted.unmarked(disk, BY_ID["smtp-at-most-once"]), disk)
+
+    printed = "\n".join([str(schedule), *(line.text for line in seen.lines)])
+    assert f"```\n{printed}\n```" in PAGE

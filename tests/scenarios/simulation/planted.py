@@ -1,0 +1,41 @@
+"""Senders with a known bug, by a name that a replay file can carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from reference_sender.life import Docket
+from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.store import Store
+from scenarios.simulation.profiles import Profile
+from scenarios.simulation.senders import Disk, ReferenceSender
+
+
+def renews_keys(disk: Disk, profile: Profile) -> ReferenceSender:
+    """Each attempt brings a key of its own."""
+    parts = {"key_of": lambda parcel: f"{parcel.idempotency_key}-{parcel.attempts}"}
+    return ReferenceSender(disk=disk, profile=profile, parts=parts)
+
+
+class _Unmarked(Store):
+    def mark(self, docket: Docket, *, now: Any) -> bool:
+        return True
+
+
+def unmarked(disk: Disk, profile: Profile) -> ReferenceSender:
+    """Nothing is committed at the point of no return, so a crash behind it looks like one before it."""
+    return ReferenceSender(disk=disk, profile=profile, parts={"open_store": _Unmarked})
+
+
+class _Unfenced(Store):
+    @staticmethod
+    def _fenced(connection: Connection, docket: Docket, values: dict[str, Any]) -> bool:
+        row = outgoing_email.c.id == docket.id
+        return connection.execute(update(outgoing_email).where(row).values(values)).rowcount == 1
+
+
+def unfenced(disk: Disk, profile: Profile) -> ReferenceSender:
+    """Whoever comes late writes all the same."""
+    return ReferenceSender(disk=disk, profile=profile, parts={"open_store": _Unfenced})

@@ -1,0 +1,186 @@
+"""Tests of the world that takes steps: each step does what it says, and safety is looked at after each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.simulation.machine import STEPS, Run, Schedule, Step, perform, schedule_from
+from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.senders import Disk, ReferenceSender
+from simulator.provider.obligations import Reported
+from tests.scenarios.simulation import planted
+
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+@pytest.fixture
+def run(disk: Disk) -> Iterator[Run]:
+    profile = BY_ID["smtp-at-most-once"]
+    with Run(profile, ReferenceSender(disk=disk, profile=profile), disk) as run:
+        yield run
+
+
+def states(run: Run) -> dict[str, Reported]:
+    return {each.key: each.state for each in run.sender.said()}
+
+
+def do(run: Run, what: str, **details: Any) -> None:
+    assert run.take(Step(do=what, **details)) == []
+
+
+def test_what_is_promised_is_sent_once_however_often_it_is_said(run: Run) -> None:
+    """The same event again is no second mail, and a transaction that is undone is none at all."""
+    do(run, "enqueue", number=1)
+    do(run, "enqueue", number=1)
+    do(run, "roll_back", number=3)
+    do(run, "wait", seconds=45.0)
+
+    assert run.end() == []
+    assert states(run) == {"order-1": Reported.ACCEPTED}
+
+
+def test_workers_die_at_their_doom_and_a_person_moves_what_is_parked(run: Run) -> None:
+    """Behind the point of no return a mail is parked; a person who looks moves it on."""
+    do(run, "doom", number=1, name="acceptance", count=1)
+    do(run, "enqueue", number=1)
+    do(run, "wait", seconds=31.0)
+    assert [cause for _, _, cause in run.world.deaths] == ["kill -9 between acceptance and answer"]
+    do(run, "start_worker")
+    do(run, "wait", seconds=45.0)
+    assert states(run) == {"order-1": Reported.UNKNOWN}
+    do(run, "requeue", number=1)
+
+    assert run.end() == []
+    assert states(run) == {"order-1": Reported.ACCEPTED}
+    assert len(run.history().acceptances) == 1
+
+
+def test_a_worker_is_doomed_from_now_on(run: Run) -> None:
+    """The n-th statement counts from the step, whatever was before."""
+    do(run, "enqueue", number=1)
+    do(run, "wait", seconds=22.0)
+    do(run, "doom", number=1, name="sql before", count=1)
+    do(run, "enqueue", number=3)
+    do(run, "wait", seconds=31.0)
+
+    assert [name for _, name, _ in run.world.deaths] == ["worker 1"]
+    assert run.end() == []
+    assert set(states(run).values()) == {Reported.ACCEPTED}
+
+
+def test_a_frozen_worker_loses_its_lease_and_comes_too_late(run: Run) -> None:
+    """The zombie is fenced off: another worker has sent the mail, once."""
+    do(run, "freeze", number=1, count=10, seconds=55.0)
+    do(run, "enqueue", number=1)
+    do(run, "wait", seconds=25.0)
+    do(run, "start_worker")
+    do(run, "wait", seconds=90.0)
+
+    assert run.end() == []
+    assert len(run.history().acceptances) == 1
+
+
+def test_the_network_and_the_provider_come_back(run: Run) -> None:
+    """Whatever was away, in the end everything is sent."""
+    do(run, "partition", seconds=12.0)
+    do(run, "enqueue", number=2)
+    do(run, "wait", seconds=12.0)
+    do(run, "kill_provider")
+    do(run, "wait", seconds=45.0)
+    do(run, "restart_provider")
+    do(run, "plan", name="dot 451", count=2)
+    do(run, "wait", seconds=45.0)
+    do(run, "kill", number=1)
+
+    assert run.end() == []
+    assert states(run)["order-2"] is Reported.ACCEPTED
+
+
+def test_every_step_may_come_at_any_time(run: Run) -> None:
+    """A step that has nothing to act on does nothing, so that any part of a schedule is a schedule."""
+    do(run, "kill", number=1)
+    for name in STEPS:
+        do(run, name, name={"plan": "ok", "doom": "step"}.get(name, ""), number=1)
+
+    assert run.end() == []
+
+
+def test_a_state_that_changes_behind_its_table_is_found(disk: Disk) -> None:
+    """Nobody may move a mail that has ended."""
+    profile = BY_ID["http-keys"]
+    with Run(profile, ReferenceSender(disk=disk, profile=profile), disk) as run:
+        do(run, "enqueue", number=1)
+        do(run, "wait", seconds=22.0)
+        intruder = run.world.process("worker 9")
+        engine = run.sender._engine()  # type: ignore[attr-defined] # the reference sender's
+
+        def meddle() -> None:
+            with engine.begin() as connection:
+                connection.exec_driver_sql("UPDATE outgoing_email SET state = 'pending'")
+            engine.dispose()
+
+        intruder.run(meddle)
+
+        assert "illegal move" in {each.kind for each in run.unsafe()}
+
+
+def test_the_same_schedule_has_the_same_trace(disk: Disk) -> None:
+    """Wire, deaths and commits are the same in each run."""
+    schedule = Schedule(
+        profile="http-keys",
+        steps=(
+            Step(do="plan", name="taken, reset", count=1),
+            Step(do="enqueue", number=1),
+            Step(do="freeze", number=1, count=20, seconds=35.0),
+            Step(do="start_worker", seconds=5.0),
+            Step(do="wait", seconds=90.0),
+        ),
+    )
+    sender = ReferenceSender(disk=disk, profile=BY_ID["http-keys"])
+    runs = [perform(schedule, sender, disk) for _ in range(3)]
+
+    assert len({run.trace for _, run in runs}) == 1
+    assert [findings for findings, _ in runs] == [[], [], []]
+    assert schedule_from(json.loads(json.dumps(schedule.as_json()))) == schedule
+
+
+def test_a_schedule_stops_where_it_breaks(disk: Disk) -> None:
+    """What is broken is seen at the step that broke it."""
+    schedule = Schedule(
+        profile="http-keys",
+        steps=(
+            Step(do="plan", name="taken, hangs", count=1),
+            Step(do="enqueue", number=1),
+            Step(do="wait", seconds=90.0),
+            Step(do="enqueue", number=3),
+        ),
+    )
+
+    findings, run = perform(schedule, planted.renews_keys(disk, BY_ID["http-keys"]), disk)
+
+    assert findings[0].kind == "duplicated"
+    assert run.steps == list(schedule.steps[:3])
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"profile": "pigeon"}, "profile is 'pigeon'; right would be one of http-keys"),
+        ({"profile": "http-keys", "steps": [{"do": "dance"}]}, "step 1 does 'dance'; right would be one of"),
+        ({"profile": "http-keys", "steps": [{"do": "wait", "x": 1}]}, "step 1 is {'do': 'wait', 'x': 1}"),
+    ],
+)
+def test_a_wrong_schedule_is_refused_in_a_sentence(facts: dict[str, object], says: str) -> None:
+    """Which step, and what would be right."""
+    with pytest.raises(ValueError, match=says.replace("{", r"\{")):
+        schedule_from(facts)

@@ -1,0 +1,52 @@
+"""Tests of the state machines: the same dice play the same schedules, and planted bugs are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scenarios.simulation.machine import perform
+from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.stateful import search
+from tests.scenarios.simulation import planted
+
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+
+
+@pytest.mark.parametrize(
+    ("profile", "make", "kind"),
+    [
+        ("http-keys", planted.renews_keys, "duplicated"),
+        ("http-lookup-lagging", planted.unmarked, "duplicated"),
+        ("smtp-at-most-once", planted.unmarked, "duplicated"),
+        ("smtp-at-most-once", planted.unfenced, "illegal move"),
+    ],
+)
+def test_a_planted_bug_is_found_within_the_budget(
+    tmp_path: Path, profile: str, make: Callable[[Disk, Profile], ReferenceSender], kind: str
+) -> None:
+    """A machine that finds nothing would be green for ever. The budget is that of the test command, or twice it."""
+    disk = Disk(tmp_path)
+
+    found = search(profile, make(disk, BY_ID[profile]), disk, examples=40)
+
+    assert found.broken is not None
+    assert found.broken.findings[0].kind == kind
+    assert found.tried <= 45
+
+
+def test_the_schedule_of_a_finding_needs_no_hypothesis(tmp_path: Path) -> None:
+    """What a machine found is a list of steps, and the same again without it."""
+    disk = Disk(tmp_path)
+    sender = planted.renews_keys(disk, BY_ID["http-keys"])
+    first, second = (search("http-keys", sender, disk, examples=20, dice=3) for _ in range(2))
+    assert first.broken is not None
+    assert second.broken is not None
+
+    findings, _ = perform(first.broken.schedule, sender, disk)
+
+    assert first.broken.schedule == second.broken.schedule
+    assert findings == first.broken.findings
