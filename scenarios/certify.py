@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,14 @@ import pytest
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from scenarios import plugin, report
@@ -41,6 +49,8 @@ SIGNS = {
     "skip": "[dim]–[/]",
     "error": "[bold yellow]![/]",
 }
+#: How much of the matrix can be played.
+SIZES = ("quick", "single", "full")
 TONES = {"certified": "bold green", "not certified": "bold red", "incomplete": "bold yellow"}
 
 
@@ -60,7 +70,17 @@ def main() -> None:
     "--profile", type=click.Choice(PROFILES), multiple=True, help="Wire to judge on; default: all it names."
 )
 @click.option("--select", metavar="PATTERN", help="Promises by id: wildcards or parts, separated by commas.")
-@click.option("--quick/--full", default=False, help="The heart of the matter only, or everything (default).")
+@click.option(
+    "--quick/--full",
+    default=None,
+    help="The heart of the matter only; or everything, and in the simulated world the whole matrix, for hours.",
+)
+@click.option(
+    "--size",
+    type=click.Choice(SIZES),
+    default=None,
+    help="How much of the matrix is played in the simulated world [quick; with --full: full].",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of contents and dice.")
 @click.option(
     "--report",
@@ -78,7 +98,8 @@ def certify(
     sender: Path | None,
     profile: tuple[str, ...],
     select: str | None,
-    quick: bool,
+    quick: bool | None,
+    size: str | None,
     seed: int,
     directory: Path,
     jobs: int,
@@ -117,6 +138,11 @@ def certify(
             arguments += [word for each in profile for word in ("--profile", each)]
             arguments += ["--select", select] if select else []
             arguments += ["--quick"] if quick else []
+            chosen = size or ("full" if quick is False else "quick")
+            arguments += ["--size", chosen] if chosen != "quick" else []
+            if chosen != "quick" and "python-world" in file.abilities:
+                names = [promise.name for promise, _ in wanted if "python-world" in promise.presumes]
+                arguments += ["--journal", str(play_matrix(console, chosen, names, directory))]
             code = run(console, file, profile or file.profiles, arguments, len(wanted), jobs, directory)
     except (SenderError, ServiceError, ControlError, OSError) as error:
         click.echo(f"certify: {error}", err=True)
@@ -195,6 +221,55 @@ def run(
         raise ServiceError(f"no scenario could be run: {trouble}")
     show(console, results.certificate, directory)
     return exit_code(results.certificate)
+
+
+def play_matrix(console: Console, size: str, names: Sequence[str], directory: Path) -> Path:
+    """Play the matrix ahead of the promises about it, so that a person sees how far it is; return the journal.
+
+    What the journal in the report's folder knows already is not played again.
+    """
+    # Late: who certifies a sender from outside does without the world.
+    from scenarios.simulation import exhaustive
+    from scenarios.simulation.matrix import Played, Size, blocks
+
+    profiles = [exhaustive.PROFILE_OF[name] for name in names]
+    journal = directory / f"matrix-{size}.jsonl"
+    todo = blocks(Size(size), profiles)
+    done = Counter[str]()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("the matrix", total=len(todo))
+
+        def each(played: Played) -> None:
+            done.update(blocks=1, cells=played.cells, failed=played.failed)
+            said = f"{done['cells']:,} cells, {done['failed']:,} failed"
+            progress.update(task, advance=1, description=f"the matrix: {said}")
+            for failure in played.failures[:1] if done["shown"] < FINDINGS_SHOWN else []:
+                done["shown"] += 1
+                finding = failure.findings[0]
+                progress.console.print(
+                    f"{SIGNS['fail']} {escape(failure.said)}  {escape(finding['kind'])}: {escape(finding['sentence'])}",
+                    soft_wrap=True,
+                )
+            if not console.is_terminal and done["blocks"] * 20 // len(todo) > done["said"]:
+                done["said"] = done["blocks"] * 20 // len(todo)
+                console.print(f"the matrix: {done['blocks']} of {len(todo)} blocks, {said}")
+
+        played = exhaustive.play(todo, jobs=os.cpu_count() or 1, journal=journal, each=each)
+    by_profile = [
+        exhaustive.summary(profile, Size(size), [each for each in played if each.profile == profile])
+        for profile in profiles
+    ]
+    console.print(f"the matrix, size {size}: {exhaustive.told(by_profile)}")
+    return journal
 
 
 def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path) -> None:
@@ -295,6 +370,11 @@ def show(console: Console, certificate: Mapping[str, Any], directory: Path) -> N
             console.print(f"  [dim]– {escape(entry['id'])}: {escape(entry['reason'])}[/]")
     for each in certificate["not_claimable"]:
         console.print(f"\n[dim]Not claimable: {escape(each['claim'])}. {escape(each['why'])}[/]")
+    for each in certificate["coverage"]["matrix"]:
+        console.print(
+            f"[dim]{each['profile']}: {each['cells']:,} of {each['total']:,} cells played, "
+            f"{each['skipped']:,} skipped, {each['failed']:,} failed[/]"
+        )
     totals, result = certificate["totals"], certificate["result"]
     console.print(
         f"\n[{TONES[result]}]{escape(certificate['sender']['name'])}: {result}[/]  "

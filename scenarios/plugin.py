@@ -342,6 +342,7 @@ def matrix(request: pytest.FixtureRequest) -> Matrix:
     _skip_unless_able(cue, sender_of(request.config))
     journal = request.config.getoption("--journal")
     played = Matrix(
+        cue.promise.name,
         size=request.config.getoption("--size"),
         # Beside others of its kind, one process for each is enough.
         jobs=1 if hasattr(request.config, "workerinput") else 2,

@@ -14,28 +14,28 @@ pytestmark = [pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"), pyt
 @promises("exhaustive.keys")
 def test_keys_make_it_exactly_one(matrix: Matrix) -> None:
     """The provider looks a key up before anything else, for longer than we try."""
-    matrix.judge("http-keys")
+    matrix.judge()
 
 
 @promises("exhaustive.keys-forgotten")
 def test_behind_a_forgotten_key_the_look_up_tells(matrix: Matrix) -> None:
     """A key is trusted for less long than it lives; behind that only evidence counts."""
-    matrix.judge("http-keys-forgotten")
+    matrix.judge()
 
 
 @promises("exhaustive.lookup")
 def test_a_look_up_counts_when_it_must_know(matrix: Matrix) -> None:
     """Not found proves something only after all that may be under way and all that may lag."""
-    matrix.judge("http-lookup-lagging")
+    matrix.judge()
 
 
 @promises("exhaustive.at-most-once")
 def test_at_most_once_parks_what_nobody_can_know(matrix: Matrix) -> None:
     """No second copy, nothing silently lost; the doubtful wait for a person."""
-    matrix.judge("smtp-at-most-once")
+    matrix.judge()
 
 
 @promises("exhaustive.at-least-once")
 def test_at_least_once_loses_nothing(matrix: Matrix) -> None:
     """Copies are bounded by the attempts in doubt, and can be told as copies."""
-    matrix.judge("smtp-at-least-once")
+    matrix.judge()

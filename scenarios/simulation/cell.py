@@ -344,8 +344,10 @@ def _judge(
         frozen=int(_freezes(outcome.cell) and outcome.reached),
     )
     findings = checks.thoroughly(history, profile.policy)
-    # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave.
-    findings += checks.given_up(history, checks.never_in_doubt(history))
+    # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave. What it gave
+    # one who was in the middle of a mail when it died, it could not write down.
+    if not any(name == "provider" for _, name, _ in world.deaths):
+        findings += checks.given_up(history, checks.never_in_doubt(history))
     findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in world.complaints]
     if profile.policy is checks.Policy.EXACTLY_ONCE:
         findings += _parked_for_ever(history)
@@ -415,6 +417,7 @@ def _tries(world: World) -> tuple[Try, ...]:
                 id=each.id,
                 opened_at=each.opened_at,
                 closed_at=each.closed_at,
+                dialect=each.dialect,
                 stage=each.stage,
                 recipients=each.recipients,
                 message_id=each.message_id,

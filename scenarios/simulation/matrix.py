@@ -13,7 +13,9 @@ import itertools
 import json
 import multiprocessing
 import os
+import signal
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -291,7 +293,7 @@ def _tidied(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
 
 # --- many blocks, several processes -----------------------------------------------------------------
 
-_folder: tempfile.TemporaryDirectory[str] | None = None
+_folder: Path | None = None
 
 
 def quick_disk() -> str | None:
@@ -299,18 +301,22 @@ def quick_disk() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-def _begin_work() -> None:
+def _begin_work(folder: str) -> None:
     global _folder
+    # Whoever began this ends it, also when both are told to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     silence()
     # Whatever is loaded by now stays; the garbage collector need not look at it again and again.
     gc.collect()
     gc.freeze()
-    _folder = tempfile.TemporaryDirectory(prefix="mailproof-", dir=quick_disk())
+    _folder = Path(folder) / str(os.getpid())
+    _folder.mkdir()
 
 
 def _work(block: Block) -> Played:
     assert _folder is not None
-    folder = Path(_folder.name) / hashlib.sha256(f"{block.profile}".encode()).hexdigest()[:8]
+    folder = _folder / block.profile
     folder.mkdir(exist_ok=True)
     disk = _disks.setdefault(block.profile, Disk(folder))
     sender = _senders.setdefault(block.profile, ReferenceSender(disk=disk, profile=BY_ID[block.profile]))
@@ -327,14 +333,25 @@ def run(
     """Play blocks in `jobs` processes; `each` is called for every block that is done."""
     done: list[Played] = []
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_work) as pool:
-        waiting = [pool.submit(_work, block) for block in todo]
+    others = set(multiprocessing.active_children())
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="mailproof-", dir=quick_disk(), ignore_cleanup_errors=True
+        ) as folder,
+        ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_work, initargs=(folder,)) as pool,
+    ):
+        with warnings.catch_warnings():
+            # Python warns of forking beside threads; the children use nothing that a thread of ours may hold.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            waiting = [pool.submit(_work, block) for block in todo]
         try:
             for future in as_completed(waiting):
                 done.append(future.result())
                 each(done[-1])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
             raise
     return done
 

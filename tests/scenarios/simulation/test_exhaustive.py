@@ -103,12 +103,12 @@ def test_what_fails_is_broken_and_what_says_nothing_is_invalid(monkeypatch: pyte
         (played(block), Invalid, "never in 3 cells: a key was in flight"),
     ):
         monkeypatch.setattr(exhaustive, "play", lambda todo, given=given, **more: [given])
-        matrix = Matrix(size="quick", jobs=1)
+        matrix = Matrix("exhaustive.keys", size="quick", jobs=1)
         with pytest.raises(error, match=words):
-            matrix.judge("http-keys")
+            matrix.judge()
         assert matrix.evidence()["matrix"]["cells"] == 3
 
 
 def test_who_never_played_has_no_evidence() -> None:
     """Nothing is made up."""
-    assert Matrix(size="quick", jobs=1).evidence() == {}
+    assert Matrix("exhaustive.keys", size="quick", jobs=1).evidence() == {}
