@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reference_sender import __version__
 from reference_sender.life import State
 from reference_sender.log import JsonLog
-from reference_sender.message import Attachment, InvalidMail, Mail, parse_mail
+from reference_sender.message import Attachment, InvalidMail, Mail, check_event_key, parse_mail
 from reference_sender.outbox.store import Enqueued, Store, StoreTrouble, enqueue, open_engine
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import InvalidSettings
@@ -39,6 +39,36 @@ class SetUpError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         click.echo(f"reference-sender: {self.format_message()}", err=True)
+
+
+def main(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> NoReturn:
+    """Run the command line and exit with its code; with `parts` it is the same program with a part replaced."""
+    sys.exit(run(argv, parts=parts))
+
+
+def run(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> int:
+    """Run the command line; return the exit code. What was asked wrongly is answered with one sentence."""
+    try:
+        result = cli.main(
+            args=None if argv is None else list(argv),
+            prog_name="reference-sender",
+            obj=parts,
+            standalone_mode=False,
+        )
+    except click.UsageError as problem:
+        if type(problem).__name__ == "NoArgsIsHelpError":  # click 8.2 and later; the help is no sentence
+            problem.show()
+            return 2
+        command = problem.ctx.command_path if problem.ctx is not None else "reference-sender"
+        said = " ".join(problem.format_message().split()).rstrip(".")
+        click.echo(f"reference-sender: {said} (see: {command} --help)", err=True)
+        return 2
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    return result if isinstance(result, int) else 0
 
 
 @contextmanager
@@ -92,7 +122,15 @@ def cli(context: click.Context) -> None:
 def init(parts: Parts, database_url: str, recreate: bool) -> None:
     """Create the tables of the outbox, where they are missing."""
     with _open(parts, database_url, check=False) as store:
-        store.create(recreate=recreate)
+        made = store.create(recreate=recreate)
+        store.check()
+        where = store.engine.url.render_as_string(hide_password=True)
+        if recreate:
+            click.echo(f"created {' and '.join(made)} anew, empty, in {where}")
+        elif made:
+            click.echo(f"created {' and '.join(made)} in {where}")
+        else:
+            click.echo(f"nothing to do: the outbox is there already in {where}")
 
 
 @cli.command("enqueue")
@@ -110,7 +148,7 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
     "--attach",
     "files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="A file that goes along. May be given several times.",
 )
 @click.pass_obj
@@ -160,7 +198,8 @@ def work(parts: Parts, /, **values: Any) -> None:
 @click.pass_obj
 def reconcile(parts: Parts, /, **values: Any) -> None:
     """Look once after mails whose outcome is unknown. (`work` does it all the time.)"""
-    done = asyncio.run(_reconcile(_built(parts, values)))
+    with _sentences():
+        done = asyncio.run(_reconcile(_built(parts, values)))
     click.echo(f"{done.looked_at} looked at, {done.resolved} resolved, {done.parked} newly parked")
 
 
@@ -180,7 +219,13 @@ def status(parts: Parts, database_url: str, as_json: bool) -> None:
 @cli.command()
 @_with_options(DATABASE)
 @click.option("--key", help="The mails of this business event.")
-@click.option("--id", "ids", type=int, multiple=True, help="This mail. May be given several times.")
+@click.option(
+    "--id",
+    "ids",
+    type=click.IntRange(1, 2**63 - 1),
+    multiple=True,
+    help="This mail. May be given several times.",
+)
 @click.option(
     "--state",
     "states",
@@ -208,15 +253,18 @@ def requeue(
     if i_checked and provider_id is not None:
         raise click.UsageError("--i-checked says it was not sent, --accepted says it was; give one of them")
     with _open(parts, database_url) as store:
+        if key is not None:
+            check_event_key(key)
+        if provider_id is not None and not (
+            provider_id.isprintable() and 1 <= len(provider_id.strip()) <= 255
+        ):
+            raise click.UsageError(
+                "--accepted wants the id that the provider gave the mail, at most 255 characters"
+            )
         moved = _requeue(parts, store, key, ids, states, i_checked, provider_id)
     click.echo(f"{moved} moved")
     if not moved:
         raise click.exceptions.Exit(1)
-
-
-def main(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> None:
-    """Run the command line; with `parts` it is the same program with a part replaced."""
-    cli.main(args=argv, prog_name="reference-sender", obj=parts)
 
 
 # -- what the commands do -------------------------------------------------------------------------------------
@@ -283,11 +331,20 @@ def _enqueue(
 
 
 def _attachment(file: Path) -> Attachment:
+    try:
+        # Looked at first: a pipe or a device would be read for ever.
+        if not file.is_file():
+            what = "is not a file" if file.exists() else "does not exist"
+            raise SetUpError(f"the attachment {str(file)!r} {what}; name a file that can be read")
+        content = file.read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SetUpError(f"the attachment {str(file)!r} cannot be read: {why}") from error
     kind, encoding = mimetypes.guess_type(file.name)
     return Attachment(
         filename=file.name,
         content_type=kind if kind and not encoding else "application/octet-stream",
-        content=file.read_bytes(),
+        content=content,
     )
 
 

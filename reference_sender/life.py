@@ -20,7 +20,9 @@ class State(StrEnum):
     UNKNOWN = "unknown"  # it may or may not have been accepted; parked until evidence or a person decides
     FAILED = "failed"  # refused for good, and no attempt is in doubt
     EXPIRED = "expired"  # came too late to be worth sending
-    SUPPRESSED = "suppressed"  # the recipient must not be written to
+    # The recipient must not be written to. Nothing sets it yet: the name is kept for who looks recipients up in a list
+    # of bounces and complaints before an attempt, and a sender that does so needs no other table.
+    SUPPRESSED = "suppressed"
     DEAD = "dead"  # tried too often or for too long; a person must look
 
 
@@ -85,6 +87,7 @@ class Docket:
     sender: str  # envelope address
     recipient: str  # envelope address
     attempts: int  # attempts that count against the cap, the running one included
+    tries: int  # claims since it was queued, refunded ones too; what the back-off grows with
     queued_at: datetime  # what the age cap counts from
     first_attempt_at: datetime | None
     lease_until: datetime | None

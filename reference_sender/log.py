@@ -1,11 +1,13 @@
 """One structured line per decision, for machines and people.
 
 Facts only: ids, states, codes. No addresses, no bodies, no text that a provider wrote (it repeats addresses).
+What is said of an error of ours goes through `cause_of`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Protocol, TextIO
 
 from reference_sender.clock import Clock
@@ -15,6 +17,23 @@ class Log(Protocol):
     """Takes what happened and the facts that belong to it."""
 
     def __call__(self, event: str, /, **facts: object) -> None: ...
+
+
+_ADDRESS = re.compile(r"[^\s<>\"'(),;=]+@[^\s<>\"'(),;]+")
+_CAUSE_CHARS = 200
+
+
+def cause_of(error: BaseException) -> str:
+    """What went wrong at the root, in one line without addresses.
+
+    Only the first line: in the lines below it, databases show the rows and statements they choked on.
+    """
+    root = error
+    # SQLAlchemy keeps the driver's error in `orig`; everybody else names the cause.
+    while (inner := getattr(root, "orig", None) or root.__cause__) is not None and inner is not root:
+        root = inner
+    lines = str(root).strip().splitlines()
+    return _ADDRESS.sub("<address>", lines[0])[:_CAUSE_CHARS] if lines else type(root).__name__
 
 
 def quiet(event: str, /, **facts: object) -> None:

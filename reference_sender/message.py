@@ -144,6 +144,13 @@ def parse_mail(document: Mapping[str, object]) -> Mail:
     )
 
 
+def check_event_key(key: str) -> None:
+    """Raise InvalidMail unless this can name a business event (and be stored and found as that)."""
+    if not key or len(key) > 255:
+        raise InvalidMail(f"the event key has {len(key)} characters; it must have between 1 and 255")
+    _refuse(_NUL, key, "the event key", "a NUL character")
+
+
 def idempotency_key_for(event_key: str, recipient: str) -> str:
     """The key the provider sees for this (event, recipient): the same in every attempt, for ever.
 

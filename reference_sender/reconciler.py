@@ -13,7 +13,7 @@ from typing import Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.life import Docket, State
-from reference_sender.log import Log, quiet
+from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.lookup import Found, LookedUp, after_lookup, without_lookup
 from reference_sender.policy.settings import Settings
@@ -73,7 +73,7 @@ class Reconciler:
                 await self.run_once()
             except Exception as error:
                 # The database or the look-up is away: the rows wait, and so do we.
-                self._log("reconcile_failed", error=type(error).__name__)
+                self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
             waits = [
                 asyncio.ensure_future(w) for w in (stop.wait(), self._clock.sleep(self._settings.reconcile_s))
             ]

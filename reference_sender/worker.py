@@ -16,7 +16,7 @@ from typing import Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.life import Docket, Parcel
-from reference_sender.log import Log, quiet
+from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.classify import classify as classify_evidence
 from reference_sender.policy.decision import Backoff, Decision, before_sending, decide
@@ -101,7 +101,9 @@ class Worker:
             except Exception as error:
                 # A database that is away for a minute must not end the worker.
                 failures += 1
-                self._log("claim_failed", error=type(error).__name__, failures=failures)
+                self._log(
+                    "claim_failed", error=type(error).__name__, cause=cause_of(error), failures=failures
+                )
             await self._rest(stop, failures)
         await self._drain()
 
@@ -162,7 +164,13 @@ class Worker:
                 marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())
             except Exception as error:
                 # Without the marker nothing may leave; the attempt ends here, and surely nothing was sent.
-                self._log("mark_failed", id=parcel.id, token=parcel.token, error=type(error).__name__)
+                self._log(
+                    "mark_failed",
+                    id=parcel.id,
+                    token=parcel.token,
+                    error=type(error).__name__,
+                    cause=cause_of(error),
+                )
                 return False
             if not marked:
                 self._log("fenced_out", id=parcel.id, token=parcel.token)
@@ -189,7 +197,13 @@ class Worker:
                 )
                 break
             except Exception as error:
-                self._log("settle_failed", id=parcel.id, token=parcel.token, error=type(error).__name__)
+                self._log(
+                    "settle_failed",
+                    id=parcel.id,
+                    token=parcel.token,
+                    error=type(error).__name__,
+                    cause=cause_of(error),
+                )
                 if parcel.lease_until is None or self._clock.now() >= parcel.lease_until:
                     return
                 await self._clock.sleep(self._settings.poll_s)
@@ -212,7 +226,13 @@ class Worker:
         except Exception as error:
             # A bug in one mail's way must not stop the others. The row keeps its lease; when that runs out, the
             # marker on the row tells whether repeating is safe.
-            self._log("unexpected", id=parcel.id, token=parcel.token, error=repr(error))
+            self._log(
+                "unexpected",
+                id=parcel.id,
+                token=parcel.token,
+                error=type(error).__name__,
+                cause=cause_of(error),
+            )
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -87,6 +87,7 @@ outgoing_email = Table(
     Column("queued_at", UtcDateTime, nullable=False),  # what the age cap counts from; a requeue sets it anew
     Column("state", StateName, nullable=False),
     Column("attempts", Integer, nullable=False),
+    Column("tries", Integer, nullable=False),  # claims since queued_at; the back-off grows with it
     Column("next_attempt_at", UtcDateTime),
     Column("lease_until", UtcDateTime),
     Column("token", Integer, nullable=False),  # the fence: goes up with each claim and each move by others

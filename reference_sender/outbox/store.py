@@ -7,7 +7,7 @@ Must not hold: decisions about what an answer means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from sqlalchemy import (
     Connection,
     Engine,
+    Table,
     and_,
     bindparam,
     case,
@@ -33,7 +34,15 @@ from sqlalchemy import (
 
 from reference_sender.clock import SystemClock
 from reference_sender.life import Actor, Docket, Parcel, State, may_move
-from reference_sender.message import Mail, Mailbox, idempotency_key_for, message_id_for, render, single
+from reference_sender.message import (
+    Mail,
+    Mailbox,
+    check_event_key,
+    idempotency_key_for,
+    message_id_for,
+    render,
+    single,
+)
 from reference_sender.outbox.schema import StateName, email_attempt, metadata, outgoing_email
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
@@ -72,6 +81,7 @@ _DOCKET_COLUMNS = (
     _row.sender,
     _row.recipient,
     _row.attempts,
+    _row.tries,
     _row.queued_at,
     _row.first_attempt_at,
     _row.lease_until,
@@ -125,6 +135,7 @@ _TAKE = (
         state=State.SENDING,
         token=_row.token + 1,
         attempts=_row.attempts + 1,
+        tries=_row.tries + 1,
         lease_until=bindparam("leased", type_=_row.lease_until.type),
         # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined.
         doubted_at=case((and_(_row.state == State.SENDING, _row.in_doubt), _at), else_=_row.doubted_at),
@@ -218,8 +229,7 @@ def enqueue(
     same rows. Takes a Connection or an ORM Session; sends one INSERT and one SELECT.
     """
     db = connection if isinstance(connection, Connection) else connection.connection()
-    if not key or len(key) > 255 or "\x00" in key:
-        raise ValueError("the event key must be between 1 and 255 characters, without NUL")
+    check_event_key(key)
     at = now if now is not None else SystemClock().now()
     by_address = {Mailbox.parse(r, "recipient").address: r for r in mail.recipients}
     rows: list[dict[str, Any]] = []
@@ -240,6 +250,7 @@ def enqueue(
                 "queued_at": at,
                 "state": State.PENDING,
                 "attempts": 0,
+                "tries": 0,
                 "next_attempt_at": at,
                 "token": 0,
                 "in_doubt": False,
@@ -318,15 +329,17 @@ class Store:
 
     # -- the tables -------------------------------------------------------------------------------------------
 
-    def create(self, *, recreate: bool = False) -> None:
-        """Create the tables; with `recreate` drop them first, with every mail in them."""
+    def create(self, *, recreate: bool = False) -> list[str]:
+        """Create the tables; with `recreate` drop them first, with every mail in them. The names of those it made."""
         with self._write() as connection:
             if recreate:
                 metadata.drop_all(connection)
+            there = set(inspect(connection).get_table_names())
             metadata.create_all(connection)
+        return [name for name in metadata.tables if name not in there]
 
     def check(self) -> None:
-        """Raise StoreTrouble unless the tables are there."""
+        """Raise StoreTrouble unless the tables are there, with every column that we use."""
         url = self.engine.url
         where = url.render_as_string(hide_password=True)
         file = str(url.database)
@@ -334,11 +347,14 @@ class Store:
             # Looked at first, because opening it would leave an empty file behind.
             raise StoreTrouble(f"there is no database {where}; run `reference-sender init` first")
         with self._read() as connection:
-            missing = [t for t in metadata.tables if not inspect(connection).has_table(t)]
-        if missing:
-            raise StoreTrouble(
-                f"the table {missing[0]} is missing in {where}; run `reference-sender init` first"
-            )
+            database = inspect(connection)
+            for name, table in metadata.tables.items():
+                if not database.has_table(name):
+                    raise StoreTrouble(
+                        f"the table {name} is missing in {where}; run `reference-sender init` first"
+                    )
+                found = {str(column["name"]): column for column in database.get_columns(name)}
+                _check_columns(table, found, where)
 
     # -- the worker -------------------------------------------------------------------------------------------
 
@@ -470,7 +486,13 @@ class Store:
         """A person moves a row: back to pending with fresh caps, or to accepted. False: it moved meanwhile."""
         fresh: dict[str, Any] = {}
         if decision.state is State.PENDING:
-            fresh = {"attempts": 0, "queued_at": now, "first_attempt_at": None, "expires_at": None}
+            fresh = {
+                "attempts": 0,
+                "tries": 0,
+                "queued_at": now,
+                "first_attempt_at": None,
+                "expires_at": None,
+            }
         with self._write() as connection:
             return self._move(connection, docket, decision, now, Actor.PERSON, fresh)
 
@@ -596,6 +618,28 @@ class Store:
                 **seen,
             },
         )
+
+
+def _check_columns(table: Table, found: Mapping[str, Any], where: str) -> None:
+    wanted = {column.name for column in table.columns}
+    unknown = [name for name in found if name not in wanted]
+    for name in (column.name for column in table.columns if column.name not in found):
+        age = "newer" if unknown else "older"
+        raise StoreTrouble(
+            f"the column {name} of the table {table.name} is missing in {where}: its schema is {age} than this program; "
+            f"run the version that fits it, or bring the table to this version's schema"
+        )
+    for name in unknown:
+        # Columns that somebody added for himself do no harm, unless every INSERT has to name them.
+        column = found[name]
+        filled = column.get("nullable", True) or any(
+            column.get(k) for k in ("default", "identity", "computed")
+        )
+        if not filled:
+            raise StoreTrouble(
+                f"the table {table.name} in {where} wants a value for the column {name}, which this program does not "
+                "know: its schema is newer; run the version that fits it"
+            )
 
 
 def _settlement(

@@ -167,8 +167,9 @@ def _next(
     backoff: Backoff,
 ) -> datetime:
     wait_s = backoff(
-        # The token counts every claim, refunded ones too: a long outage must back off although it burns no attempt.
-        tries=docket.token,
+        # Not the attempts: a long outage must back off although it burns none. Not the token: it never starts anew,
+        # and who requeues a mail by hand does not want to wait for the old trouble.
+        tries=docket.tries,
         base_s=settings.backoff_base_s,
         cap_s=settings.backoff_cap_s,
         rng=rng,

@@ -34,6 +34,7 @@ def docket(**changes: Any) -> Docket:
             sender="shop@example.org",
             recipient="ann@example.com",
             attempts=1,
+            tries=1,
             queued_at=NOW,
             first_attempt_at=NOW,
             lease_until=NOW + timedelta(seconds=120),

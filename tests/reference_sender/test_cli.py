@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reference_sender.cli import cli
+from reference_sender.cli import cli, main, run
 from reference_sender.life import State
 from reference_sender.message import idempotency_key_for
 from reference_sender.outbox.store import Store, open_engine
@@ -69,11 +69,20 @@ def states(url: str) -> list[str]:
 
 
 def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
-    assert call(url, "init").exit_code == 0
+    first = call(url, "init")
+    assert (first.exit_code, first.stdout) == (0, f"created outgoing_email and email_attempt in {url}\n")
     say(url, MAIL)
-    assert call(url, "init").exit_code == 0
+    second = call(url, "init")
+    assert (second.exit_code, second.stdout) == (
+        0,
+        f"nothing to do: the outbox is there already in {url}\n",
+    )
     assert states(url) == ["pending"]
-    assert call(url, "init", "--recreate").exit_code == 0
+    third = call(url, "init", "--recreate")
+    assert (third.exit_code, third.stdout) == (
+        0,
+        f"created outgoing_email and email_attempt anew, empty, in {url}\n",
+    )
     assert states(url) == []
 
 
@@ -230,6 +239,102 @@ def test_a_wrong_use_is_refused(url: str, arguments: list[str], env: dict[str, s
     done = CliRunner().invoke(cli, arguments, env={"OUTBOX_DATABASE_URL": url} | env)
     assert done.exit_code == 2
     assert word in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "word"),
+    [
+        (["work", "--nope"], {}, "No such option"),
+        (["dance"], {}, "No such command"),
+        (["requeue"], {}, "say which mails"),
+        (["requeue", "--id", "99999999999999999999"], {}, "not in the range"),
+        (["requeue", "--id", "0"], {}, "not in the range"),
+        (["requeue", "--key", "x" * 300], {}, "the event key has 300 characters"),
+        (["requeue", "--key", "a\udcff"], {}, "half character"),
+        (["requeue", "--key", "k", "--accepted", "\udcff"], {}, "--accepted wants the id"),
+        (["requeue", "--key", "k", "--accepted", "x" * 300], {}, "--accepted wants the id"),
+        (["enqueue", "--key", "x" * 300], {}, "the event key has 300 characters"),
+        (["enqueue", "--key", "a\udcff"], {}, "half character"),
+        (["enqueue", "--key", "k", "--attach", "/no/such/file"], {}, "'/no/such/file' does not exist"),
+        (["enqueue", "--key", "k", "--attach", "/"], {}, "'/' is not a file"),
+        (["enqueue", "--key", "k", "--attach", "/dev/null"], {}, "'/dev/null' is not a file"),
+        (["work"], {"OUTBOX_CONCURRENCY": "many"}, "many"),
+        (["work"], {"OUTBOX_LEASE_S": "inf", "PROVIDER_URL": "http://x"}, "lease_s is inf"),
+        (["work"], {"SMTP_PORT": "0", "OUTBOX_TRANSPORT": "smtp"}, "SMTP_PORT is 0"),
+        (["work"], {"PROVIDER_URL": "http://x", "PROVIDER_API_KEY": "a\nb"}, "PROVIDER_API_KEY holds"),
+    ],
+)
+def test_whatever_is_asked_wrongly_is_one_sentence(
+    url: str,
+    arguments: list[str],
+    env: dict[str, str],
+    word: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call(url, "init")
+    for name, value in ({"OUTBOX_DATABASE_URL": url} | env).items():
+        monkeypatch.setenv(name, value)
+    if arguments[0] == "enqueue":
+        arguments = [*arguments, "--from", "shop@example.org", "--to", "ann@example.com", "--text", "x"]
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("reference-sender: ")
+    assert word in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_pipe_is_not_read_for_ever(url: str, tmp_path: Path) -> None:
+    call(url, "init")
+    os.mkfifo(tmp_path / "pipe")
+    arguments = ["--key", "k", "--from", "shop@example.org", "--to", "ann@example.com", "--text", "x"]
+    done = call(url, "enqueue", *arguments, "--attach", str(tmp_path / "pipe"))
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert "is not a file" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    call(url, "init")
+    (tmp_path / "a.pdf").touch()
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    arguments = ["--key", "k", "--from", "shop@example.org", "--to", "ann@example.com", "--text", "x"]
+    done = call(url, "enqueue", *arguments, "--attach", str(tmp_path / "a.pdf"))
+    assert done.exit_code == 2
+    assert done.stderr.endswith("a.pdf' cannot be read: Permission denied\n")
+
+
+@pytest.mark.parametrize("command", ["work", "reconcile", "status", "init"])
+def test_a_table_of_another_version_is_one_sentence(url: str, command: str) -> None:
+    call(url, "init")
+    engine = open_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE outgoing_email DROP COLUMN if_not_sent")
+    engine.dispose()
+    done = call(url, command, PROVIDER_URL="http://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "the column if_not_sent of the table outgoing_email is missing" in done.stderr
+    assert "older" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_exit_code_is_that_of_the_command(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTBOX_DATABASE_URL", url)
+    assert run(["init"]) == 0
+    assert run(["requeue", "--key", "nothing"]) == 1
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--json"])
+    assert ended.value.code == 0
+
+
+def test_without_a_command_there_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    run([])
+    said = capsys.readouterr()
+    assert (said.out + said.err).startswith("Usage: reference-sender")
 
 
 def test_a_bad_mail_is_one_sentence(url: str) -> None:

@@ -21,6 +21,7 @@ from reference_sender.message import (
     InvalidMail,
     Mail,
     Mailbox,
+    check_event_key,
     idempotency_key_for,
     message_id_for,
     parse_mail,
@@ -293,3 +294,13 @@ def test_a_wrong_json_form_is_refused(changes: dict[str, Any], word: str) -> Non
     document: dict[str, Any] = {"from": "a@example.org", "to": "b@example.com", "subject": "x"}
     with pytest.raises(InvalidMail, match=word):
         parse_mail(document | changes)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\x00b", "a\udcffb"])
+def test_what_cannot_name_an_event_is_refused(key: str) -> None:
+    with pytest.raises(InvalidMail, match="the event key"):
+        check_event_key(key)
+
+
+def test_an_event_key_may_be_long_and_in_any_script() -> None:
+    check_event_key("注文" * 127)

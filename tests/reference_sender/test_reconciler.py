@@ -38,6 +38,7 @@ class World:
         self.store, self.clock, self.lookup = store, ManualClock(), lookup
         self.settings = settings(policy, **more)
         self.said: list[str] = []
+        self.causes: list[object] = []
         self.reconciler = Reconciler(
             store=store, settings=self.settings, clock=self.clock, lookup=lookup, log=self.log
         )
@@ -46,6 +47,7 @@ class World:
 
     def log(self, event: str, /, **facts: object) -> None:
         self.said.append(event)
+        self.causes += [facts["cause"]] if "cause" in facts else []
 
     def claim(self) -> Docket:
         (parcel,) = self.store.claim(now=self.clock.now(), limit=1, lease_s=60, dedupes=False)
@@ -216,3 +218,4 @@ def test_the_loop_survives_trouble_and_ends_when_told(store: Store) -> None:
 
     asyncio.run(asyncio.wait_for(steps(), 30))
     assert world.said == ["reconcile_failed", "reconciled"]
+    assert world.causes == ["bug"]

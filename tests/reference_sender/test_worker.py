@@ -397,7 +397,9 @@ def test_an_answer_is_not_lost_to_a_short_outage_of_the_database(store: Store) -
         await world.worker.idle()
 
     run(steps())
-    assert [event for event, _ in world.said][:3] == ["settle_failed"] * 3
+    assert [(event, facts.get("cause")) for event, facts in world.said][:3] == [
+        ("settle_failed", "the database is away")
+    ] * 3
 
 
 def test_without_its_marker_no_mail_leaves(store: Store) -> None:
@@ -442,7 +444,11 @@ def test_the_loop_survives_a_database_that_is_away(store: Store) -> None:
 
     run(steps())
     assert ready == [1]
-    assert [facts["failures"] for event, facts in world.said if event == "claim_failed"] == [1, 2, 3, 4]
+    failed = [facts for event, facts in world.said if event == "claim_failed"]
+    assert [facts["failures"] for facts in failed] == [1, 2, 3, 4]
+    assert {(facts["error"], facts["cause"]) for facts in failed} == {
+        ("ConnectionError", "the database is away")
+    }
 
 
 def test_the_loop_works_off_more_than_fits_at_once_without_waiting_for_a_poll(store: Store) -> None:

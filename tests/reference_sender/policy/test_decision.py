@@ -70,6 +70,19 @@ def test_trouble_of_the_channel_burns_no_attempt_but_backs_off_all_the_same() ->
     assert (decision.state, decision.refund) == (State.PENDING, True)
 
 
+@pytest.mark.parametrize("tries", [1, 7])
+def test_the_wait_grows_with_the_tries_since_it_was_queued_and_not_with_the_token(tries: int) -> None:
+    asked: list[int] = []
+
+    def backoff(*, tries: int, **_: Any) -> float:
+        asked.append(tries)
+        return 1.0
+
+    row = docket(token=99, attempts=1, tries=tries)
+    decide(CHANNEL, ANSWER, row, settings(), now=NOW, rng=random.Random(1), backoff=backoff)
+    assert asked == [tries]
+
+
 def test_trouble_of_the_channel_ends_with_age() -> None:
     old = docket(queued_at=NOW - timedelta(days=9))
     assert after(CHANNEL, old).state is State.DEAD
