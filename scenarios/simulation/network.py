@@ -271,8 +271,6 @@ class End(transports.Transport):
             case "fin":
                 self._eof_arrived = True
             case "rst":
-                self._kernel.clear()
-                self._kernel_bytes = 0
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 self.dead = True
@@ -281,6 +279,8 @@ class End(transports.Transport):
         self._soon(self._pump)
 
     def _broken(self, error: OSError) -> None:
+        # What arrived before the RST can still be read, as on Linux; only then comes the error.
+        self._pump()
         self._closing = True
         self._lose(error)
 
