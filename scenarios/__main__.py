@@ -1,4 +1,4 @@
-"""`python -m scenarios certify | replay …`: what the commands of the same names of `simulator` run."""
+"""`python -m scenarios certify | replay | zoo …`: what `simulator` runs under the same names, and the zoo."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ def run() -> None:
         from scenarios.simulation.replay import replay
 
         main.add_command(replay)
+    if sys.argv[1:2] == ["zoo"]:
+        from scenarios.simulation.zoo.visit import zoo
+
+        main.add_command(zoo)
     main()
 
 

@@ -14,3 +14,12 @@ def test_the_module_can_be_run() -> None:
 
     for option in ("--sender", "--profile", "--select", "--quick", "--seed", "--report", "--list"):
         assert option in done.stdout
+
+
+def test_the_zoo_can_be_visited() -> None:
+    """The command is there, and says what it does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios", "zoo", "--help"], capture_output=True, text=True, check=True
+    )
+
+    assert "known-bad sender" in done.stdout

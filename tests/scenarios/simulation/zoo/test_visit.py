@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from scenarios import checks
 from scenarios.promises import BY_NAME
+from scenarios.simulation.exhaustive import PROFILE_OF
 from scenarios.simulation.profiles import PROFILES
 from scenarios.simulation.zoo.visit import ALL, zoo
 
@@ -51,6 +52,9 @@ NOT_IN_THE_WORLD = {
 def test_every_promise_has_a_sender_here_that_breaks_it() -> None:
     """Except those for which a world is too small; the black box has bad senders for every promise."""
     here = {name for sender in ALL for name in sender.promises}
+    profiles = {block.profile for sender in ALL for block in sender.blocks}
+    # What is promised for every cell of a profile is broken by whoever is caught in one of them.
+    here |= {name for name, profile in PROFILE_OF.items() if profile in profiles}
 
     assert set(BY_NAME) - here == NOT_IN_THE_WORLD
 
