@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -143,9 +144,10 @@ def test_the_ledger_is_listed(simulator: Running) -> None:
 
 
 def test_a_verdict_is_an_exit_code(simulator: Running) -> None:
-    """0: every promise kept, or none made. 1: one was not, or it cannot be said yet."""
+    """0: every promise was kept. 1: one was not, or it cannot be said (yet)."""
     with simulator.control() as control:
-        assert invoke("verdict", *url(simulator)).exit_code == 0
+        nothing = invoke("verdict", *url(simulator))
+        assert (nothing.exit_code, nothing.output) == (1, "undecided: 0 of 0 obligations accepted once\n")
 
         control.owe([{"ref": "order-1", "recipient": "ada@example.com"}])
         undecided = invoke("verdict", *url(simulator))
@@ -172,23 +174,32 @@ def test_a_verdict_is_an_exit_code(simulator: Running) -> None:
 # --- certify ----------------------------------------------------------------------------------------
 
 
-def test_certify_hands_everything_to_the_suite(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Every option, those it does not know too, and the exit code comes back."""
-    asked: list[list[str]] = []
+class _Replaced(Exception):
+    """Stands for the moment in which another program takes this one's place."""
 
-    def suite(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 1)
 
-    monkeypatch.setattr(subprocess, "run", suite)
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the commands that took the simulator's place."""
+    commands: list[list[str]] = []
 
+    def execv(path: str, command: list[str]) -> None:
+        assert path == sys.executable
+        commands.append(command)
+        raise _Replaced
+
+    monkeypatch.setattr(os, "execv", execv)
+    return commands
+
+
+def test_certify_hands_everything_to_the_suite(asked: list[list[str]]) -> None:
+    """Every option, those it does not know too."""
     given = (
         "--sender s.toml --profile http --profile smtp --select lost* --quick --seed 7 --report out --list"
     )
-    assert run(["certify", *given.split(), "--workers", "2"]) == 1
-    assert run(["certify"]) == 1
+    for command in (["certify", *given.split(), "--workers", "2"], ["certify"]):
+        with pytest.raises(_Replaced):
+            run(command)
 
     head = [sys.executable, "-m", "scenarios", "certify"]
     assert sorted(asked[0]) == sorted([*head, *given.split(), "--workers", "2"])
@@ -197,11 +208,12 @@ def test_certify_hands_everything_to_the_suite(
     assert asked[1] == head
 
 
-def test_a_suite_that_was_killed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    """128 and the signal's number, as shells have it."""
-    monkeypatch.setattr(subprocess, "run", lambda command, check: subprocess.CompletedProcess(command, -15))
+def test_replay_hands_its_file_to_the_suite(asked: list[list[str]]) -> None:
+    """The suite plays it; its exit code is the command's, for it is the same process by then."""
+    with pytest.raises(_Replaced):
+        run(["replay", "bad.json"])
 
-    assert run(["certify"]) == 143
+    assert asked == [[sys.executable, "-m", "scenarios", "replay", "bad.json"]]
 
 
 # --- mistakes ---------------------------------------------------------------------------------------
