@@ -26,6 +26,7 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
+    literal,
     literal_column,
     make_url,
     select,
@@ -421,12 +422,7 @@ class Store:
                 late=not held,
             )
             if not held:
-                # No state changes, but if the row is parked, the reconciler should look at this evidence now.
-                connection.execute(
-                    update(outgoing_email)
-                    .where(_row.id == docket.id, _row.state == State.UNKNOWN)
-                    .values(next_attempt_at=now)
-                )
+                self._hear_late(connection, docket, decision, now)
         return held
 
     # -- the reconciler ---------------------------------------------------------------------------------------
@@ -546,6 +542,25 @@ class Store:
     def _read(self) -> Iterator[Connection]:
         with self.engine.connect().execution_options(reads_only=True) as connection:
             yield connection
+
+    @staticmethod
+    def _hear_late(connection: Connection, docket: Docket, decision: Decision, now: datetime) -> None:
+        """No state changes. But what a lost worker may have sent after its lease is a doubt of this moment.
+
+        A "not found" from before says nothing about it; and if the row is parked, the reconciler should look now.
+        """
+        news: dict[str, Any] = {
+            "next_attempt_at": case(
+                (_row.state == State.UNKNOWN, literal(now, _row.updated_at.type)), else_=_row.next_attempt_at
+            )
+        }
+        if decision.state is State.ACCEPTED or decision.doubt is Doubt.NEW:
+            news["doubted_at"] = now
+        connection.execute(
+            update(outgoing_email)
+            .where(_row.id == docket.id, _row.state.in_([State.PENDING, State.SENDING, State.UNKNOWN]))
+            .values(news)
+        )
 
     @staticmethod
     def _fenced(connection: Connection, docket: Docket, values: dict[str, Any]) -> bool:

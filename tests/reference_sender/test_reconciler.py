@@ -111,6 +111,46 @@ def test_not_found_counts_only_after_lag_and_flight(store: Store) -> None:
     assert (world.row.state, world.row.doubted_at) == (State.PENDING, None)
 
 
+@pytest.mark.parametrize("away_s", [61.0, 7_200.0])
+def test_while_a_lost_worker_may_still_be_sending_not_found_does_not_count(
+    store: Store, away_s: float
+) -> None:
+    """What counts is when the row was taken from the worker, not when its attempt began or its lease ended."""
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(NotFound()), lookup_lag_s=10.0, in_flight_s=20.0)
+    world.claim()
+    world.clock.advance(away_s)
+    assert world.once().parked == 1
+    world.clock.advance(29)
+    world.once()
+    assert world.row.state is State.UNKNOWN
+    world.clock.advance(1)
+    world.once()
+    assert (world.row.state, world.row.doubted_at) == (State.PENDING, None)
+
+
+def test_what_a_stopped_worker_sent_after_its_lease_begins_the_waiting_anew(store: Store) -> None:
+    """It was stopped between its look at the lease and the first byte, and went on when it was parked already."""
+    world = World(store, Policy.AT_MOST_ONCE, FakeLookup(NotFound()), lookup_lag_s=10.0, in_flight_s=20.0)
+    zombie = world.claim()
+    world.clock.advance(61)
+    world.once()
+    world.clock.advance(29)
+    silence = Decision(
+        state=State.UNKNOWN,
+        reason="silence",
+        next_attempt_at=world.clock.now(),
+        doubt=Doubt.NEW,
+        if_not_sent=State.PENDING,
+    )
+    assert not store.settle(zombie, silence, now=world.clock.now())
+    world.clock.advance(29)
+    world.once()
+    assert world.row.state is State.UNKNOWN
+    world.clock.advance(1)
+    world.once()
+    assert (world.row.state, world.row.doubted_at) == (State.PENDING, None)
+
+
 def test_what_turns_up_late_is_found(store: Store) -> None:
     world = World(store, Policy.AT_MOST_ONCE, FakeLookup(NotFound(), Found(provider_id="m1")))
     world.park()

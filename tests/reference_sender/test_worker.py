@@ -13,7 +13,8 @@ import pytest
 
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.outbox.store import Standing, Store, enqueue, open_engine
-from reference_sender.policy.decision import Decision
+from reference_sender.policy.classify import classify
+from reference_sender.policy.decision import Decision, Doubt, decide
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.settings import Policy
 from reference_sender.worker import Worker
@@ -325,6 +326,36 @@ def test_a_wrong_address_never_fails_the_queue_and_ends_only_with_age(store: Sto
 
     run(steps())
     assert world.row.state is State.DEAD
+
+
+@pytest.mark.parametrize("evidence", [YES, SILENCE])
+def test_what_comes_to_light_after_a_wrong_not_found_is_not_sent_again(
+    store: Store, evidence: Evidence
+) -> None:
+    """A worker that was stopped for longer than anybody waits has sent after all: its late result is a new doubt."""
+    world = World(store, FakeTransport(YES), Policy.AT_MOST_ONCE)
+    world.put()
+    (zombie,) = store.claim(now=world.clock.now(), limit=1, lease_s=60, dedupes=False)
+    assert store.mark(zombie, now=world.clock.now())
+    world.clock.advance(61)
+    store.park_lost(now=world.clock.now(), dedupes=False)
+    not_sent = Decision(
+        state=State.PENDING, reason="not sent", next_attempt_at=world.clock.now(), doubt=Doubt.CLEAR
+    )
+    assert store.resolve(world.docket, not_sent, now=world.clock.now())
+    decision = decide(
+        classify(evidence),
+        evidence,
+        zombie,
+        settings(Policy.AT_MOST_ONCE),
+        now=world.clock.now(),
+        rng=random.Random(1),
+    )
+    assert not store.settle(zombie, decision, now=world.clock.now(), evidence=evidence)
+    run(world.once())
+    assert world.transport.sent == []
+    assert world.row.state is State.UNKNOWN
+    assert store.late_acceptance(world.docket) == evidence.provider_id
 
 
 def test_no_more_mails_are_under_way_than_allowed(store: Store) -> None:
