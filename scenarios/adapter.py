@@ -19,6 +19,7 @@ import tomllib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -30,12 +31,20 @@ from scenarios.promises import PROFILES
 
 #: How much of a process's output is kept in its file; the end is always kept in memory.
 OUTPUT_LIMIT_BYTES = 1_000_000
+#: The longest line that is understood; the rest of a longer one is left out.
+LINE_LIMIT_BYTES = 16_000_000
+#: Characters of a line that are kept to be shown.
+LINE_SHOWN = 2000
+_PIECE_BYTES = 65_536
 #: How long an enqueue or a status may take. Generous: it says "hangs", never "slow".
 ANSWER_WITHIN_S = 30.0
 
 
 #: Environment variable with a folder: each process group that is started leaves a file with its id there.
 GROUPS = "MAILPROOF_GROUPS"
+#: Environment variable that is in everything a sender starts: what left its process group is found by it.
+RUN = "MAILPROOF_RUN"
+PROCESSES = Path("/proc")
 
 
 class SenderError(Exception):
@@ -95,6 +104,26 @@ class SenderFile:
     timing: Timing
     broken: tuple[str, ...] = ()
     """Promise ids that a known-bad sender is expected to break (`[expect] broken`)."""
+    timed: bool = True
+    """False if the file has no [timing]: all waits are then those of a slow sender."""
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What would make a certification say more or take less time, in a sentence each."""
+        hints = []
+        if self.status is None:
+            hints.append(
+                "no [status]: what the sender reports cannot be judged, and each scenario waits "
+                f"{self.timing.lease_s + self.timing.timeout_s + self.timing.retry_cap_s:g} s to be sure that "
+                "nothing comes any more (lease_s + timeout_s + retry_cap_s)"
+            )
+        if not self.timed:
+            hints.append(
+                "no [timing]: waits are those of a slow sender "
+                f"(timeout_s {self.timing.timeout_s:g}, retry_cap_s {self.timing.retry_cap_s:g}, "
+                f"lease_s {self.timing.lease_s:g}, settle_s {self.timing.settle_s:g}); give short times and say them"
+            )
+        return tuple(hints)
 
 
 #: Table -> its keys, and for each the type it must have.
@@ -153,6 +182,10 @@ PLACEHOLDERS = (
     "python",
     "here",
 )
+#: How shells and interpreters say that they do not find a file or a module.
+_NOT_FOUND = re.compile(
+    r"no such file|not found|cannot find|can't open|can't find|cannot open|no module", re.I
+)
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 
 
@@ -171,6 +204,12 @@ def read_sender(path: Path) -> SenderFile:
     _check_shape(path, tables)
     sender, start, abilities = tables["sender"], tables["start"], tables.get("abilities", {})
     profiles = _texts(path, "sender", "profiles", sender.get("profiles", ["http"]))
+    if not profiles:
+        raise SenderError(
+            f"{path}: [sender] profiles is an empty list; right would be {' or '.join(map(repr, PROFILES))} or both"
+        )
+    if not sender["name"].strip():
+        raise SenderError(f"{path}: [sender] name is empty; right would be a name for the certificate")
     for profile in profiles:
         if profile not in PROFILES:
             raise SenderError(
@@ -210,6 +249,7 @@ def read_sender(path: Path) -> SenderFile:
         policy=policy,
         timing=_timing(path, tables.get("timing", {})),
         broken=_texts(path, "expect", "broken", tables.get("expect", {}).get("broken", [])),
+        timed=bool(tables.get("timing")),
     )
     for where, texts in (
         ("[start] command", file.start),
@@ -327,23 +367,104 @@ def fill(text: str, places: Mapping[str, str]) -> str:
 
 
 def kill_groups(notes: Path) -> None:
-    """End the process groups that left a note and did not take it back."""
+    """End the process groups that left a note and did not take it back, and what left them."""
     for note in notes.iterdir():
         try:
             os.killpg(int(note.name), signal.SIGKILL)
         except (ProcessLookupError, PermissionError, ValueError):
             pass  # It is gone, or it is no group of ours.
+    kill_marked(GROUPS, str(notes))
+
+
+def can_find_escaped() -> bool:
+    """Tell whether this platform shows the environment of processes, by which those that left are found."""
+    return (PROCESSES / "self" / "environ").exists()
+
+
+def kill_marked(name: str, value: str, *, below: bool = False) -> None:
+    """SIGKILL to every process that has this in its environment, until there is none; `below`: also longer values.
+
+    A process that left its group still has the environment it was started with. Not found is one that was started
+    with another; and none at all where there is no /proc.
+    """
+    wanted = f"\0{name}={value}".encode() + (b"/" if below else b"\0")
+
+    def killed() -> bool | None:
+        # A dead process shows no environment, and what was being started meanwhile is met in the next round.
+        marked = [pid for pid, facts in _environments() if wanted in facts]
+        for pid in marked:
+            _kill(pid)
+        return None if marked else True
+
+    wait_until(killed, timeout_s=3.0, every_s=0.01)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below a living one, in whatever group they are; empty where there is no /proc."""
+    children: dict[int, list[int]] = {}
+    for entry in _processes():
+        try:
+            # pid (command) state parent …; the command may have blanks and brackets in it.
+            parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue  # It ended meanwhile.
+        children.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    todo = children.get(pid, [])
+    while todo:
+        found += todo
+        todo = [child for each in todo for child in children.get(each, [])]
+    return found
+
+
+def _processes() -> list[Path]:
+    try:
+        return [entry for entry in PROCESSES.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _environments() -> list[tuple[int, bytes]]:
+    return [
+        (pid, facts)
+        for entry in _processes()
+        if (pid := int(entry.name)) != os.getpid() and (facts := _environment(pid))
+    ]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        facts = (PROCESSES / str(pid) / "environ").read_bytes()
+    except OSError:
+        return b""  # It ended, or it is somebody else's.
+    return b"\0" + facts if facts else b""
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # It is gone, or it is none of ours.
 
 
 # --- processes --------------------------------------------------------------------------------------
 
 
 class Output:
-    """What a process says: kept in a file of bounded size, its end in memory; lines can be waited for."""
+    """What a process says: kept in a file of bounded size, its end in memory; lines can be waited for.
 
-    def __init__(self, stream: IO[bytes], file: Path) -> None:
+    `awaited`: a text that is looked for in everything that is said, however much that is. `answers`: whole lines
+    are wanted, by `next_line`; else only their beginnings are kept.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], file: Path, *, awaited: str | None = None, answers: bool = False
+    ) -> None:
         self._lines: deque[str] = deque(maxlen=500)
+        self._answers = answers
         self._unread: deque[str] = deque(maxlen=10_000)
+        self._awaited = awaited.encode() if awaited is not None else None
+        self._said_it = awaited == ""
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._pump, args=(stream, file), daemon=True)
@@ -353,15 +474,23 @@ class Output:
         left = OUTPUT_LIMIT_BYTES
         try:
             with stream, file.open("ab") as kept:
-                for raw in stream:
-                    kept.write(raw[:left])
+                line, seen = bytearray(), b""
+                longest = LINE_LIMIT_BYTES if self._answers else 4 * LINE_SHOWN
+                while piece := os.read(stream.fileno(), _PIECE_BYTES):
+                    kept.write(piece[:left])
                     kept.flush()
-                    left = max(0, left - len(raw))
-                    line = raw.decode("utf-8", "replace").rstrip("\r\n")
-                    with self._changed:
-                        self._lines.append(line[:2000])
-                        self._unread.append(line)
-                        self._changed.notify_all()
+                    left = max(0, left - len(piece))
+                    if self._awaited and not self._said_it:
+                        seen += piece
+                        self._said_it = self._awaited in seen
+                        seen = seen[-len(self._awaited) :]
+                    rest, *more = piece.split(b"\n")
+                    line += rest[: longest - len(line)]
+                    for part in more:
+                        self._add(line)
+                        line = bytearray(part[:longest])
+                if line:
+                    self._add(line)
         except (OSError, ValueError):
             pass  # The pipe broke or the work directory is gone: there is nothing more to keep.
         finally:
@@ -369,16 +498,24 @@ class Output:
                 self._ended = True
                 self._changed.notify_all()
 
+    def _add(self, raw: bytearray) -> None:
+        line = raw.decode("utf-8", "replace").rstrip("\r")
+        with self._changed:
+            self._lines.append(line[:LINE_SHOWN])
+            if self._answers:
+                self._unread.append(line)
+            self._changed.notify_all()
+
     def tail(self, count: int = 5) -> str:
         """Return the last lines, for an error sentence."""
         with self._changed:
             lines = [line for line in self._lines if line.strip()][-count:]
         return " / ".join(line.strip()[:300] for line in lines)
 
-    def says(self, text: str) -> bool:
-        """Tell whether a line with this text was said."""
-        with self._changed:
-            return any(text in line for line in self._lines)
+    @property
+    def said_it(self) -> bool:
+        """True once the text that is awaited was said."""
+        return self._said_it
 
     def next_line(self, timeout_s: float) -> str | None:
         """Return the next line nobody read yet; None if there is none in time or the process is silent for good."""
@@ -399,17 +536,24 @@ class Running:
     process: subprocess.Popen[bytes]
     out: Output
     err: Output
+    mark: str = ""
+    """Value of `RUN` in the environment of everything it starts; empty: what leaves its group may live on."""
 
     def __post_init__(self) -> None:
         self._note(True)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group: no handler, no `finally`, no goodbye."""
+        """SIGKILL to the whole group, and to what left it: no handler, no `finally`, no goodbye."""
+        below = descendants(self.process.pid) if self.mark else []
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass  # All of them are gone already.
+        for each in below:
+            _kill(each)
         self.process.wait()
+        if self.mark:
+            kill_marked(RUN, self.mark)
         self._note(False)
         if self.process.stdin is not None:
             try:
@@ -470,7 +614,7 @@ class Sender:
 
     def start(self, count: int = 1) -> None:
         """Start workers and return when they are ready. Raises `SenderError` if one does not come up."""
-        fresh = [self._spawn("worker", self.file.start) for _ in range(count)]
+        fresh = [self._spawn("worker", self.file.start, lives_on=True) for _ in range(count)]
         self.workers += fresh
         deadline = monotonic_s() + self.file.timing.start_s
         for worker in fresh:
@@ -481,7 +625,7 @@ class Sender:
         up = wait_until(
             lambda: (
                 True
-                if wanted is not None and (worker.out.says(wanted) or worker.err.says(wanted))
+                if wanted is not None and (worker.out.said_it or worker.err.said_it)
                 else False
                 if worker.process.poll() is not None
                 else None
@@ -494,10 +638,12 @@ class Sender:
         words = " ".join(self.file.start)
         if up is False:
             code = worker.process.returncode
+            last = worker.last_words()
+            last += self._not_found(last, self.file.start)
             sentence = f"the worker {words!r} ended at once with exit code {code}"
         else:
+            last = worker.last_words()
             sentence = f"the worker {words!r} did not say {wanted!r} within {self.file.timing.start_s:g} s"
-        last = worker.last_words()
         self.kill()
         raise SenderError(f"{self.file.path}: [start] {sentence}{last}")
 
@@ -558,6 +704,7 @@ class Sender:
         """End everything that was started here."""
         self.kill()
         self.kill_talker()
+        kill_marked(RUN, str(self.workdir), below=True)
 
     # --- inside -------------------------------------------------------------------------------------
 
@@ -569,6 +716,9 @@ class Sender:
             text = self._ask_http(table, fill(door.http, self.places), line)
         else:
             text = self._run(table, door.command, line)
+        if table == "enqueue" and not door.process and not text.strip():
+            # It said by its exit code (or its 2xx) that the mail is committed; there may be nothing to add.
+            return {"ok": True}
         try:
             answer = json.loads(text)
         except ValueError as error:
@@ -586,7 +736,7 @@ class Sender:
 
     def _ask_process(self, table: str, command: tuple[str, ...], line: str) -> str:
         if self._talker is None:
-            self._talker = self._spawn(table, command, talks=True)
+            self._talker = self._spawn(table, command, talks=True, lives_on=True)
         talker = self._talker
         assert talker.process.stdin is not None
         try:
@@ -602,6 +752,7 @@ class Sender:
             f"ended with exit code {code}" if code is not None else f"was silent for {ANSWER_WITHIN_S:g} s"
         )
         last = talker.last_words()
+        last += self._not_found(last, command)
         self.kill_talker()
         raise SenderError(
             f"{self.file.path}: [{table}] process {' '.join(command)!r} {happened} instead of answering{last}"
@@ -640,22 +791,28 @@ class Sender:
         finally:
             running.kill()
         if code != 0:
+            last = running.last_words()
             raise SenderError(
                 f"{self.file.path}: [{table}] {' '.join(command)!r} ended with exit code {code}"
-                f"{running.last_words()}"
+                f"{last}{self._not_found(last, command)}"
             )
         last = ""
         while (said := running.out.next_line(0.0)) is not None:
             last = said if said.strip() else last
         return last
 
-    def _spawn(self, what: str, command: tuple[str, ...], *, talks: bool = False) -> Running:
+    def _spawn(
+        self, what: str, command: tuple[str, ...], *, talks: bool = False, lives_on: bool = False
+    ) -> Running:
         self._started += 1
         words = [fill(word, self.places) for word in command]
         env = dict(os.environ)
         # Commands that were installed beside this interpreter are found without an activated environment.
         env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
         env |= {name: fill(value, self.places) for name, value in self.file.env}
+        name = f"{what}-{self._started}"
+        env[RUN] = f"{self.workdir}/{name}"
+        awaited = self.file.ready_line if what == "worker" else None
         try:
             process = subprocess.Popen(
                 words,
@@ -670,13 +827,28 @@ class Sender:
             table = "start" if what == "worker" else what
             raise SenderError(
                 f"{self.file.path}: [{table}] cannot start {' '.join(words)!r}: {error.strerror or error}"
+                f"{self._not_found(error.strerror or '', command)}"
             ) from error
         assert process.stdout is not None
         assert process.stderr is not None
-        name = f"{what}-{self._started}"
         return Running(
             what=what,
             process=process,
-            out=Output(process.stdout, self.workdir / f"{name}.out"),
-            err=Output(process.stderr, self.workdir / f"{name}.err"),
+            out=Output(process.stdout, self.workdir / f"{name}.out", awaited=awaited, answers=talks),
+            err=Output(process.stderr, self.workdir / f"{name}.err", awaited=awaited),
+            mark=env[RUN] if lives_on else "",
         )
+
+    def _not_found(self, said: str, command: tuple[str, ...]) -> str:
+        """Return what to write if a command was meant to be looked for beside the sender file, and was not there."""
+        if not _NOT_FOUND.search(said):
+            return ""
+        here = self.file.path.resolve().parent
+        for before, word in pairwise(("", *command)):
+            if before == "-m":
+                module = word.split(".")[0]
+                if any((here / name).exists() for name in (f"{module}.py", module)):
+                    return f"; commands run in a folder of their own: for {word!r} write PYTHONPATH = '{{here}}' in [env]"
+            elif word and not word.startswith(("-", "/", "{")) and (here / word).is_file():
+                return f"; commands run in a folder of their own: for {word!r} write '{{here}}/{word.removeprefix('./')}'"
+        return ""

@@ -32,7 +32,7 @@ KINDS: dict[str, str] = {
     "too early": "came back before the Retry-After was over",
     "too often": "so many attempts at once that nothing was waited for",
     "abandoned": "a worker that was asked to stop let go of an attempt",
-    "identity changed": "Message-ID or idempotency key differ between attempts of one mail",
+    "identity changed": "Message-ID or idempotency key differ between attempts of one mail, or are missing",
     "bytes differ": "the content differs between attempts of one mail",
     "not quiescent": "things still moved when the calm was over",
 }
@@ -119,7 +119,10 @@ def unlike_copies(history: History, policy: Policy) -> list[Finding]:
 
 
 def lost(history: History) -> list[Finding]:
-    """Promised, not accepted, and nobody says so: called sent, unknown to the sender, or still waiting."""
+    """Promised, not accepted, and nobody says so: called sent, unknown to the sender, or still waiting.
+
+    Of a sender that cannot be asked, a mail that was refused for good has ended: whether it says so nobody sees.
+    """
     judgement = judged(history)
     findings = [
         _about("lost", each, "the sender calls it accepted, but the provider never took it")
@@ -129,9 +132,10 @@ def lost(history: History) -> list[Finding]:
         if each.state in (Reported.PENDING, Reported.SENDING):
             sentence = f"still {each.state.value} after the calm; it is neither sent nor parked where anybody sees it"
             findings.append(_about("stuck", each, sentence))
-        else:
+        elif history.knows_states or not ended_by_refusal(history, each.recipient):
             missing = each.expected - len(each.acceptances)
-            findings.append(_about("lost", each, f"{missing} promised and never accepted by the provider"))
+            sentence = f"{missing} promised and never accepted by the provider"
+            findings.append(_about("lost", each, sentence + _named_instead(history, each.recipient)))
     return findings
 
 
@@ -191,7 +195,7 @@ def given_up(history: History, recipients: Iterable[str]) -> list[Finding]:
     """Ended or parked although the provider would take it by now; for mails that must arrive."""
     wanted = {recipient.lower() for recipient in recipients}
     judgement = judged(history)
-    return [
+    reported = [
         _about(
             "given up",
             each,
@@ -199,6 +203,13 @@ def given_up(history: History, recipients: Iterable[str]) -> list[Finding]:
         )
         for each in (*judgement.unsent, *judgement.parked)
         if each.recipient.lower() in wanted
+    ]
+    if history.knows_states:
+        return reported
+    return reported + [
+        _about("given up", each, "refused for good by the provider; it had to arrive")
+        for each in judgement.open
+        if each.recipient.lower() in wanted and ended_by_refusal(history, each.recipient)
     ]
 
 
@@ -214,7 +225,10 @@ def not_refused(history: History, recipients: Iterable[str]) -> list[Finding]:
                 Finding(
                     kind="misreported",
                     recipient=recipient,
-                    sentence=f"refused for good, but reported as {state.value if state else 'nothing'}",
+                    sentence=(
+                        f"refused for good, but reported as {state.value if state else 'nothing'}"
+                        f"{_named_instead(history, recipient)}"
+                    ),
                 )
             )
     return findings
@@ -248,7 +262,10 @@ def not_said(history: History, recipients: Iterable[str]) -> list[Finding]:
                 Finding(
                     kind="misreported",
                     recipient=recipient,
-                    sentence=f"accepted and answered, but reported as {state.value if state else 'nothing'}",
+                    sentence=(
+                        f"accepted and answered, but reported as {state.value if state else 'nothing'}"
+                        f"{_named_instead(history, recipient)}"
+                    ),
                 )
             )
     return findings
@@ -425,15 +442,38 @@ def too_often(
     return []
 
 
-def changed_identity(history: History, recipient: str) -> list[Finding]:
-    """Message-ID or idempotency key changed between attempts of one mail."""
+def changed_identity(history: History, recipient: str, *, keyed: bool = False) -> list[Finding]:
+    """Message-ID or idempotency key changed between attempts of one mail, or was not there to be compared.
+
+    Over SMTP a Message-ID must be there, over HTTP a key if `keyed`; what is there in one attempt must be there in
+    all. An attempt that broke off before it could name either proves nothing.
+    """
     findings = []
     tries = history.tries_for(recipient)
-    for what, values in (
-        ("Message-ID", [each.message_id for each in tries if each.message_id]),
-        ("idempotency key", [each.key for each in tries if each.key]),
+    named = [each for each in tries if _got_to_its_name(each)]
+    smtp = bool(named) and all(each.dialect == "smtp" for each in named)
+    for what, values, carried, needed in (
+        (
+            "Message-ID",
+            [each.message_id for each in tries if each.message_id],
+            [each.message_id for each in named],
+            smtp,
+        ),
+        ("idempotency key", [each.key for each in tries if each.key], [each.key for each in named], keyed),
     ):
         distinct = tuple(dict.fromkeys(values))
+        missing = sum(not value for value in carried)
+        if len(carried) > 1 and missing and (needed or missing < len(carried)):
+            findings.append(
+                Finding(
+                    kind="identity changed",
+                    recipient=recipient,
+                    sentence=f"no {what} in {missing} of {len(carried)} attempts",
+                    message_ids=distinct if what == "Message-ID" else (),
+                    keys=distinct if what != "Message-ID" else (),
+                    attempts=tuple(each.id for each in named),
+                )
+            )
         if len(distinct) > 1:
             findings.append(
                 Finding(
@@ -545,6 +585,13 @@ def refused_for_good(each: Try) -> bool:
     return code is not None and (code in (400, 422) or 550 <= code <= 554)
 
 
+def ended_by_refusal(history: History, recipient: str) -> bool:
+    """Tell whether the provider refused this recipient's mail for good, and said so in full."""
+    return recipient.lower() in (each.lower() for each in history.refused) or any(
+        refused_for_good(each) for each in history.tries_for(recipient)
+    )
+
+
 def redirected(each: Try) -> bool:
     """Tell whether the sender was sent elsewhere (HTTP 3xx): not taken here, and following it is no duty."""
     code = each.code
@@ -564,6 +611,28 @@ def _says_not_now(each: Try, killed: bool) -> bool:
         return each.stage in _BEFORE_DATA or each.stage == "data"
     # What an HTTP service says with another 5xx, or with 409, leaves open what it did before.
     return each.code in (401, 429, 503) or 420 <= each.code <= 455
+
+
+#: Stages at which a mail has told its name: over SMTP once the message is there, over HTTP with the request.
+_NAMED_BY = {
+    "smtp": frozenset({"message", "reply"}),
+    "http": frozenset({"request", "validate", "accept", "reply", "body"}),
+}
+
+
+def _got_to_its_name(each: Try) -> bool:
+    if each.dialect:
+        return each.stage in _NAMED_BY["smtp" if each.dialect == "smtp" else "http"]
+    return any(each.stage in stages for stages in _NAMED_BY.values())
+
+
+def _named_instead(history: History, recipient: str) -> str:
+    """Say whom the status speaks of, if not of this recipient: the mistake is often in how it writes addresses."""
+    if not history.knows_states or history.state_of(recipient) is not None:
+        return ""
+    others = list(dict.fromkeys(each.recipient for each in history.said))
+    shown = ", ".join(map(repr, others[:3])) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+    return f"; the status names {shown or 'nobody'}"
 
 
 def _withdrawn(each: Try) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from scenarios.mail import bare
 from simulator.provider.ledger import Acceptance, Fate
 from simulator.provider.obligations import Obligation, Reported
 
@@ -22,6 +23,8 @@ class Try:
     id: str
     opened_at: datetime
     closed_at: datetime | None = None
+    dialect: str = ""
+    """What was spoken; empty: whoever wrote this down did not say."""
     stage: str = "connect"
     recipients: tuple[str, ...] = ()
     message_id: str | None = None
@@ -98,6 +101,8 @@ class History:
     """How often a process of the sender was killed: it may have heard an answer that it could not store any more."""
     moving: bool = False
     """True if things still moved when the calm ran out of time."""
+    refused: tuple[str, ...] = ()
+    """Recipients refused for good beside others, where no attempt's own answer says so (SMTP at RCPT)."""
 
     def tries_for(self, recipient: str) -> list[Try]:
         """Return the attempts that named this recipient, oldest first."""
@@ -195,6 +200,7 @@ def try_from(facts: Mapping[str, Any]) -> Try:
         id=str(facts["id"]),
         opened_at=datetime.fromisoformat(facts["opened_at"]),
         closed_at=datetime.fromisoformat(closed_at) if closed_at else None,
+        dialect=str(facts.get("dialect") or ""),
         stage=str(facts.get("stage", "connect")),
         recipients=tuple(facts.get("recipients") or ()),
         message_id=facts.get("message_id"),
@@ -207,7 +213,10 @@ def try_from(facts: Mapping[str, Any]) -> Try:
 
 
 def said_from(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
-    """Read the `mails` of a sender's status. Raises `ValueError` with a sentence for what is no status."""
+    """Read the `mails` of a sender's status. Raises `ValueError` with a sentence for what is no status.
+
+    A recipient may come with a name, as it was handed over: `Ann <ann@example.com>` is ann@example.com.
+    """
     said = []
     for row in rows:
         missing = [name for name in ("key", "recipient", "state") if not isinstance(row.get(name), str)]
@@ -222,7 +231,7 @@ def said_from(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
         said.append(
             Said(
                 key=row["key"],
-                recipient=row["recipient"],
+                recipient=bare(row["recipient"].strip()),
                 state=state,
                 attempts=attempts if isinstance(attempts, int) else None,
                 provider_id=row.get("provider_id"),

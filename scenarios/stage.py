@@ -29,6 +29,11 @@ from simulator.provider.obligations import Obligation, Reported
 LOOK_EVERY_S = 0.15
 TIMELINE_LIMIT = 80
 
+#: Said where the half of a promise that is about reports could not be judged.
+NOBODY_TO_ASK = "whether it is reported as failed was not judged: no [status]"
+#: Why a scenario is skipped whose outcome only the sender could tell.
+CANNOT_BE_ASKED = "the sender cannot be asked: no [status]"
+
 More = Callable[[History], list[Finding]]
 
 
@@ -75,6 +80,8 @@ class Stage:
         self._fired: dict[str, int] = {}
         self._may_stay_idle: set[str] = set()
         self._bystander: Mail | None = None
+        self._refused: tuple[str, ...] = ()
+        self._not_judged = ""
         self.began_at: datetime = now()
         self.history: History | None = None
         self.findings: tuple[Finding, ...] = ()
@@ -276,8 +283,12 @@ class Stage:
 
     # --- the calm -----------------------------------------------------------------------------------
 
-    def calm(self) -> History:
-        """Switch the faults off and wait until nothing moves; return what happened."""
+    def calm(self, *, refused: Iterable[str] = ()) -> History:
+        """Switch the faults off and wait until nothing moves; return what happened.
+
+        `refused`: recipients refused for good beside others, which no attempt's own answer says.
+        """
+        self._refused = tuple(refused)
         self.enqueue_bystander()
         self._fired = self.service.fired()
         self.service.control.heal()
@@ -293,7 +304,7 @@ class Stage:
             nonlocal still_since, before
             history, open_attempts = self._look()
             seen = (history.said, len(history.attempts), len(history.acceptances), open_attempts)
-            if seen != before or open_attempts or not _settled(history):
+            if seen != before or open_attempts or not _settled(history, self.policy):
                 before, still_since = seen, monotonic_s()
                 return None
             assert still_since is not None
@@ -302,7 +313,7 @@ class Stage:
         history = wait_until(at_rest, timeout_s=deadline - monotonic_s(), every_s=LOOK_EVERY_S)
         if history is None:
             last, open_attempts = self._look()
-            history = replace(last, moving=bool(open_attempts) or not _settled(last))
+            history = replace(last, moving=bool(open_attempts) or not _settled(last, self.policy))
         self.history = replace(history, marks=tuple(self._marks))
         return self.history
 
@@ -358,6 +369,7 @@ class Stage:
                 said=said,
                 marks=tuple(self._marks),
                 knows_states=rows is not None,
+                refused=self._refused,
             ),
             sum(facts.get("state") != "closed" and bool(facts.get("recipients")) for facts in attempts),
         )
@@ -370,16 +382,23 @@ class Stage:
         arrive: Iterable[Mail] = (),
         doubt: Iterable[Mail] = (),
         refused: Iterable[str] = (),
+        may_park: Iterable[Mail] = (),
         more: Iterable[More] = (),
     ) -> None:
         """Judge the calm's history; raise `Broken` with every finding.
 
         `arrive`: must be accepted, parking is no way out. `doubt`: taken, but the sender was not told; may be
-        parked, must not be called failed. `refused`: recipients refused for good. `more`: further questions.
+        parked, must not be called failed. `refused`: recipients refused for good. `may_park`: not taken, and may
+        be parked (see `unseen`). `more`: further questions.
         """
         history = self.history
         assert history is not None, "calm() comes before judge()"
-        findings = checks.everywhere(history, self.policy)
+        hidden = {recipient for mail in may_park if self.unseen(mail) for recipient in mail.recipients}
+        findings = [
+            each
+            for each in checks.everywhere(history, self.policy)
+            if not (each.kind == "lost" and each.recipient in hidden)
+        ]
         bystanders = () if self._bystander is None else (self._bystander,)
         must = [recipient for mail in (*arrive, *bystanders) for recipient in mail.recipients]
         findings += checks.given_up(history, must)
@@ -392,10 +411,23 @@ class Stage:
                 findings += checks.reported_failed(history, recipient)
         for question in more:
             findings += question(history)
-        self.findings = _once(findings)
+        # Who is found stuck or lost need not be told that it did not come to rest.
+        self.findings = _once(findings or checks.not_quiescent(history))
         if self.findings:
             raise Broken(self.findings)
+        if refused and not history.knows_states:
+            self._not_judged = NOBODY_TO_ASK
         self._must_have_struck()
+
+    def unseen(self, mail: Mail) -> bool:
+        """Tell whether this mail may be parked where we cannot see it: not taken, at most once, nobody to ask."""
+        history = self.history
+        assert history is not None, "calm() comes first"
+        return (
+            not history.knows_states
+            and self.policy is Policy.AT_MOST_ONCE
+            and not all(history.copies_for(recipient) for recipient in mail.recipients)
+        )
 
     def content_of(self, mail: Mail) -> list[Finding]:
         """Compare the bytes in the ledger with what was handed over."""
@@ -441,12 +473,14 @@ class Stage:
                     "copies": len(history.copies_for(owed.recipient)),
                     "attempts": len(history.tries_for(owed.recipient)),
                     "state": state.value if (state := history.state_of(owed.recipient)) else None,
+                    "bystander": self._bystander is not None and owed.recipient == self._bystander.recipient,
                 }
                 for owed in self._owed.values()
             ],
             "parked": checks.parked(history),
             "dropped": [each.recipient for each in checks.judged(history).dropped],
             "findings": [finding.as_json() for finding in self.findings],
+            "not_judged": self._not_judged,
             "rules": [{"name": name, "fired": fired} for name, fired in self._fired.items()],
             "timeline": [
                 {
@@ -468,14 +502,25 @@ def _policy(file: SenderFile, profile: str) -> Policy:
     return Policy(file.policy)
 
 
-def _settled(history: History) -> bool:
+def _settled(history: History, policy: Policy) -> bool:
     """Tell whether every promise came to an end, as far as the sender's states and the ledger show it."""
     for owed in history.obligations:
         if owed.state in (Reported.PENDING, Reported.SENDING):
             return False
-        if owed.state is None and len(history.copies_for(owed.recipient)) < owed.copies:
+        missing = owed.state is None and len(history.copies_for(owed.recipient)) < owed.copies
+        if missing and (history.knows_states or not _may_have_ended(history, owed.recipient, policy)):
             return False
     return True
+
+
+def _may_have_ended(history: History, recipient: str, policy: Policy) -> bool:
+    """Tell whether a mail that was not taken may have come to an end that its sender cannot be asked about."""
+    if checks.ended_by_refusal(history, recipient):
+        return True
+    # At most once parks what nobody can know.
+    return policy is Policy.AT_MOST_ONCE and any(
+        each.sent != "complete" for each in history.tries_for(recipient)
+    )
 
 
 def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scenarios.plugin import promises
 from scenarios.promises import Promise
-from scenarios.stage import Stage
+from scenarios.stage import CANNOT_BE_ASKED, Stage
 
 
 @promises("crash.after-acceptance")
@@ -41,7 +43,10 @@ def test_a_crash_before_acceptance_loses_no_mail(stage: Stage, promised: Promise
     stage.calm()
 
     # To park it is honest; not to have to is better.
-    stage.judge(arrive=[mail] if promised.name == "crash.before-the-body" else [])
+    must_arrive = promised.name == "crash.before-the-body"
+    stage.judge(arrive=[mail] if must_arrive else [], may_park=[] if must_arrive else [mail])
+    if not must_arrive and stage.unseen(mail):
+        pytest.skip(CANNOT_BE_ASKED)
 
 
 @promises("crash.before-wake-up")

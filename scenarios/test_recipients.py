@@ -26,7 +26,7 @@ def test_one_refused_recipient_does_not_touch_the_others(stage: Stage) -> None:
     stage.start()
     stage.enqueue(mail)
     stage.await_struck("no such mailbox")
-    stage.calm()
+    stage.calm(refused=[bob])
 
     stage.judge(
         refused=[bob],

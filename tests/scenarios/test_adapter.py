@@ -46,6 +46,11 @@ def written(path: Path, text: str) -> Path:
         ),
         (GOOD.replace('["mine", "work"]', "[]"), "[start] command is an empty list"),
         (GOOD.replace('"http"]', '"htp"]'), "did you mean 'http'?"),
+        (
+            GOOD.replace('["http"]', "[]"),
+            "[sender] profiles is an empty list; right would be 'http' or 'smtp'",
+        ),
+        (GOOD.replace('"mine"\n', '" "\n'), "[sender] name is empty; right would be a name"),
         (GOOD + 'http = "http://x/"\n', "[enqueue] has command and http; right would be exactly one"),
         (GOOD.replace('command = ["mine", "enqueue"]', ""), "none of command, http, process"),
         (GOOD + "[status]\nprocess = true\n", "[enqueue] has no process"),
@@ -220,7 +225,6 @@ def test_a_process_that_is_silent_is_one_sentence(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("talk", "says"),
     [
-        ("pass", "answered nothing"),
         ("raise SystemExit('no disk')", "ended with exit code 1; its last lines: no disk"),
         ("print('ok')", "answered 'ok', which is no JSON"),
     ],
@@ -231,6 +235,70 @@ def test_a_command_that_answers_garbage_is_one_sentence(tmp_path: Path, talk: st
         mine.enqueue(MAIL)
 
     assert says in str(caught.value)
+
+
+def test_a_command_that_ends_well_and_says_nothing_has_committed(tmp_path: Path) -> None:
+    """Its exit code says it; what it prints may add to that. A status that says nothing says nothing."""
+    more = '[status]\n        command = ["{python}", "{here}/talk.py"]'
+    with sender(tmp_path, talk="pass", door="command", more=more) as mine:
+        assert mine.enqueue(MAIL) == {"ok": True}
+        with pytest.raises(SenderError, match=r"\[status\] answered nothing"):
+            mine.status()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ('["./outbox.sh", "work"]', "for './outbox.sh' write '{here}/outbox.sh'"),
+        ('["outbox.sh"]', "for 'outbox.sh' write '{here}/outbox.sh'"),
+        ('["sh", "outbox.sh", "work"]', "for 'outbox.sh' write '{here}/outbox.sh'"),
+        ('["{python}", "outbox.py"]', "for 'outbox.py' write '{here}/outbox.py'"),
+        ('["{python}", "-m", "outbox.main"]', "for 'outbox.main' write PYTHONPATH = '{here}' in [env]"),
+    ],
+)
+@pytest.mark.parametrize("table", ["start", "enqueue"])
+def test_what_is_looked_for_in_the_wrong_folder_is_told_the_right_one(
+    tmp_path: Path, command: str, says: str, table: str
+) -> None:
+    """Commands run in a folder of their own; who names a file beside the sender file meant {here}."""
+    for name in ("outbox.sh", "outbox.py"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    given = '["mine", "work"]' if table == "start" else '["mine", "enqueue"]'
+    file = read_sender(written(tmp_path, GOOD.replace(given, command)))
+
+    with (
+        Sender(file=file, places={"python": sys.executable}, workdir=elsewhere) as mine,
+        pytest.raises(SenderError) as caught,
+    ):
+        mine.start() if table == "start" else mine.enqueue(MAIL)
+
+    assert f"commands run in a folder of their own: {says}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_command_that_fails_otherwise_is_not_told_of_folders(tmp_path: Path) -> None:
+    """The hint is for what is not found, not for every error."""
+    with (
+        sender(tmp_path, work="raise SystemExit('no database at all')") as mine,
+        pytest.raises(SenderError) as caught,
+    ):
+        mine.start()
+
+    assert "folder of their own" not in str(caught.value)
+
+
+def test_what_a_file_leaves_out_is_hinted_at(tmp_path: Path) -> None:
+    """Without a status less can be judged; without times the waits are long ones."""
+    bare = read_sender(written(tmp_path, GOOD))
+    full = read_sender(
+        written(tmp_path, GOOD + '[status]\ncommand = ["mine", "status"]\n[timing]\nlease_s = 1\n')
+    )
+
+    assert [hint.split(":")[0] for hint in bare.hints] == ["no [status]", "no [timing]"]
+    assert "waits 20 s" in bare.hints[0]
+    assert full.hints == ()
 
 
 def test_an_address_where_nobody_listens_is_one_sentence(tmp_path: Path) -> None:
@@ -272,6 +340,52 @@ def test_kill_reaches_the_grandchildren(tmp_path: Path) -> None:
         assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
 
 
+ESCAPES = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True{more})
+print("child", child.pid, flush=True)
+print("ready", flush=True)
+{then}
+"""
+
+
+@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+@pytest.mark.parametrize(
+    ("more", "then"),
+    [
+        ("", "time.sleep(60)"),
+        # Its parent is gone: nothing but the environment tells where it came from.
+        ("", "os.fork() and os._exit(0); os.setsid(); time.sleep(60)"),
+        # Nothing of our environment: its parent tells.
+        (", env={}", "time.sleep(60)"),
+    ],
+)
+def test_kill_reaches_what_left_the_group(tmp_path: Path, more: str, then: str) -> None:
+    """A session of its own does not save a worker's child."""
+    with sender(tmp_path, work=ESCAPES.format(more=more, then=then)) as mine:
+        mine.start()
+        pid = int(mine.workers[0].out.tail().split()[1])
+        assert alive(pid)
+
+        mine.kill()
+
+        assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
+
+
+@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+def test_what_a_command_leaves_behind_lives_until_the_end(tmp_path: Path) -> None:
+    """A reset may start a server for the scenario; after the scenario it is gone."""
+    talk = ESCAPES.format(more=", stdout=2", then="")
+    with sender(tmp_path, talk=talk.replace("print", "open(sys.argv[0] + '.pid', 'a').write(str(child.pid) + ' ') or print"), more='[reset]\n        command = ["{python}", "{here}/talk.py"]') as mine:  # fmt: skip
+        mine.reset()
+        mine.start()
+        mine.kill()
+        pid = int((tmp_path / "talk.py.pid").read_text(encoding="utf-8").split()[0])
+        assert alive(pid)
+
+    assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
+
+
 def alive(pid: int) -> bool:
     """Tell whether a process runs; a zombie nobody collected does not."""
     try:
@@ -300,6 +414,38 @@ def test_output_is_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         assert sum(path.stat().st_size for path in tmp_path.glob("worker-*.out")) == 1000
         assert mine.workers[0].out.tail(1) == "ready"
+
+
+def test_the_ready_line_is_seen_however_much_is_logged(tmp_path: Path) -> None:
+    """Among thousands of other lines, and long before anybody looks."""
+    work = "import time; print('ready', flush=True)\nfor n in range(5000): print('line', n, flush=True)\ntime.sleep(60)"
+    with sender(tmp_path, work=work) as mine:
+        worker = mine._spawn("worker", mine.file.start, lives_on=True)
+        mine.workers.append(worker)
+        assert wait_until(lambda: True if "line 4999" in worker.out.tail() else None, timeout_s=5.0)
+
+        mine._await_ready(worker, monotonic_s() + 0.5)
+
+
+def test_the_ready_line_needs_no_end(tmp_path: Path) -> None:
+    """Nor does it matter that it comes in pieces."""
+    work = "import sys, time; sys.stdout.write('x' * 70000 + 're'); sys.stdout.flush(); time.sleep(0.2); sys.stdout.write('ady'); sys.stdout.flush(); time.sleep(60)"
+    with sender(tmp_path, work=work) as mine:
+        mine.start()
+
+
+def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not kept in memory as long as it is; the next line is whole again."""
+    monkeypatch.setattr(adapter, "LINE_LIMIT_BYTES", 100_000)
+    talk = "import time; print('x' * 3_000_000); print('{\"ok\": true}', flush=True); time.sleep(60)"
+    with sender(tmp_path, talk=talk) as mine:
+        talker = mine._spawn("enqueue", mine.file.enqueue.process, talks=True, lives_on=True)
+        mine._talker = talker
+
+        cut, whole = (talker.out.next_line(5.0) for _ in range(2))
+
+    assert cut == "x" * 100_000
+    assert whole == '{"ok": true}'
 
 
 def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from scenarios import checks
 from scenarios.checks import Policy
-from scenarios.history import History, Try
+from scenarios.history import History, Said, Try
 from simulator.provider.obligations import Reported
 from tests.scenarios.made import ANN, copy, history, owed, tried
 
@@ -123,6 +123,49 @@ def test_who_cannot_be_asked_is_not_accused_of_silence() -> None:
     assert checks.not_said(silent, [ANN]) == []
 
 
+@pytest.mark.parametrize(
+    ("attempts", "refused", "kinds"),
+    [
+        ((tried(1, "550 5.1.1 no such mailbox"),), (), []),
+        ((tried(1, "422"),), (), []),
+        ((), (ANN.upper(),), []),
+        ((), (), ["lost"]),
+        ((tried(1, "451 4.3.0 later"),), (), ["lost"]),
+        ((replace(tried(1, "550 5.1.1 no"), sent="nothing"),), (), ["lost"]),
+    ],
+)
+def test_of_who_cannot_be_asked_a_refused_mail_is_not_called_lost(
+    attempts: tuple[Try, ...], refused: tuple[str, ...], kinds: list[str]
+) -> None:
+    """Refused for good and told so in full, a mail has ended; whether it is reported so nobody can see."""
+    given = replace(history((owed(),), (), attempts, knows_states=False), refused=refused)
+
+    assert [each.kind for each in checks.everywhere(given, Policy.AT_MOST_ONCE)] == kinds
+    # Who can be asked and says nothing has forgotten it.
+    assert [
+        each.kind for each in checks.everywhere(replace(given, knows_states=True), Policy.AT_MOST_ONCE)
+    ] == ["lost"]
+
+
+def test_a_mail_that_must_arrive_is_not_excused_by_a_refusal() -> None:
+    """What the sender did to be refused is its own doing, also where it cannot be asked."""
+    given = history((owed(),), (), (tried(1, "400"),), knows_states=False)
+
+    assert only(partial(checks.given_up, recipients=[ANN]), given) == "given up"
+
+
+def test_a_status_that_speaks_of_others_is_quoted() -> None:
+    """The mistake is often in how addresses are written, so the finding names what was named."""
+    given = history((owed(),), (copy(1),))
+    given = replace(given, said=tuple(Said(key=n, recipient=n, state=ACCEPTED) for n in ("a", "b", "c", "d")))
+
+    (finding,) = checks.not_said(given, [ANN])
+
+    assert finding.sentence.endswith("reported as nothing; the status names 'a', 'b', 'c' and 1 more")
+    (finding,) = checks.not_refused(replace(given, said=()), [ANN])
+    assert finding.sentence.endswith("reported as nothing; the status names nobody")
+
+
 def test_what_was_accepted_must_be_called_accepted() -> None:
     """Accepted, answered in full, and still unknown: the sender lost its own knowledge."""
     assert checks.not_said(good, [ANN]) == []
@@ -206,12 +249,50 @@ def test_identity_must_not_change() -> None:
     ask = partial(checks.changed_identity, recipient=ANN)
 
     assert (
-        ask(history((owed(),), (), (tried(1, key="k"), tried(2, key="k"), tried(3, message_id=None)))) == []
+        ask(
+            history(
+                (owed(),),
+                (),
+                (tried(1, key="k"), tried(2, key="k"), replace(tried(3, message_id=None), stage="rcpt")),
+            )
+        )
+        == []
     )
     assert (
         only(ask, history((owed(),), (), (tried(1), tried(2, message_id="<2@shop>")))) == "identity changed"
     )
     assert only(ask, history((owed(),), (), (tried(1, key="a"), tried(2, key="b")))) == "identity changed"
+
+
+SMTP, HTTP = partial(replace, dialect="smtp"), partial(replace, dialect="native", stage="accept")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "keyed", "says"),
+    [
+        # Over SMTP the name must be there, as soon as there are two attempts to compare.
+        ((SMTP(tried(1, message_id=None)), SMTP(tried(2, message_id=None))), False, "no Message-ID in 2 of 2"),
+        ((SMTP(tried(1)), SMTP(tried(2, message_id=None))), False, "no Message-ID in 1 of 2"),
+        ((SMTP(tried(1, message_id=None)),), False, ""),
+        ((SMTP(tried(1)), SMTP(tried(2))), False, ""),
+        # Broken off before the message: it could not name it.
+        ((SMTP(tried(1)), SMTP(tried(2)), SMTP(tried(3, message_id=None), stage="data")), False, ""),
+        ((SMTP(tried(1, message_id=None)), SMTP(tried(2, message_id=None), stage="rcpt")), False, ""),
+        # Over HTTP the key must be there for who claims to send one; the Message-ID is the provider's to give.
+        ((HTTP(tried(1)), HTTP(tried(2))), True, "no idempotency key in 2 of 2"),
+        ((HTTP(tried(1)), HTTP(tried(2))), False, ""),
+        ((HTTP(tried(1, key="k")), HTTP(tried(2))), False, "no idempotency key in 1 of 2"),
+        ((HTTP(tried(1, key="k")), HTTP(tried(2, key="k"))), True, ""),
+        ((HTTP(tried(1, key="k", message_id=None)), HTTP(tried(2, key="k", message_id=None))), True, ""),
+        ((HTTP(tried(1, key="k")), HTTP(tried(2, key="k", message_id=None))), True, "no Message-ID in 1 of 2"),
+        ((HTTP(tried(1, key="k")), HTTP(tried(2), stage="connect")), True, ""),
+    ],
+)  # fmt: skip
+def test_who_has_no_identity_cannot_keep_it(attempts: tuple[Try, ...], keyed: bool, says: str) -> None:
+    """Nothing to compare is no equality."""
+    found = checks.changed_identity(history((owed(),), (), attempts), ANN, keyed=keyed)
+
+    assert [each.sentence for each in found] == ([f"{says} attempts"] if says else [])
 
 
 LOST_KEYED = tried(1, "hang", sent="nothing", took=True, key="k")

@@ -111,3 +111,19 @@ def test_a_status_is_read() -> None:
     (said,) = said_from([{"key": "a", "recipient": ANN, "state": "accepted", "attempts": 2}])
 
     assert (said.state, said.attempts, said.provider_id) == (Reported.ACCEPTED, 2, None)
+
+
+def test_a_recipient_may_be_written_with_its_name() -> None:
+    """As it was handed over; what counts is the address."""
+    written = [f"Ann <{ANN}>", f" Zoë Łącka <{ANN}> ", f"<{ANN}>", ANN]
+
+    said = said_from([{"key": "a", "recipient": each, "state": "accepted"} for each in written])
+
+    assert [each.recipient for each in said] == [ANN] * 4
+
+
+def test_an_attempt_knows_what_was_spoken() -> None:
+    """What may be missing in an attempt depends on the wire."""
+    assert (
+        try_from({"id": "a", "opened_at": "2026-01-01T00:00:01+00:00", "dialect": "smtp"}).dialect == "smtp"
+    )

@@ -12,6 +12,7 @@ import pytest
 import scenarios
 from scenarios.adapter import SenderFile, Timing, read_sender
 from scenarios.checks import Policy
+from scenarios.clock import monotonic_s
 from scenarios.service import Service
 from scenarios.stage import Broken, Invalid, Rehearsal, Stage
 
@@ -25,8 +26,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-def staged(service: Service, tmp_path: Path, file: SenderFile = TINY, profile: str = "http") -> Stage:
-    quick = replace(file, timing=replace(file.timing, settle_s=4.0))
+def staged(
+    service: Service,
+    tmp_path: Path,
+    file: SenderFile = TINY,
+    profile: str = "http",
+    settle_s: float = 4.0,
+) -> Stage:
+    quick = replace(file, timing=replace(file.timing, settle_s=settle_s))
     return Stage(service, Rehearsal(file=quick, profile=profile, seed=1, name="test-stage"), tmp_path)
 
 
@@ -126,6 +133,83 @@ def test_without_a_status_the_ledger_alone_is_asked(service: Service, tmp_path: 
         stage.judge(arrive=[mail])
 
     assert not history.knows_states
+
+
+SILENT = replace(TINY, status=None, timing=Timing(timeout_s=0.5, retry_cap_s=0.3, lease_s=0.5))
+
+
+def test_of_who_cannot_be_asked_a_refusal_is_the_end(service: Service, tmp_path: Path) -> None:
+    """Tried once is judged; that it is reported is not, and the result says so. Nobody waits for more."""
+    with staged(service, tmp_path, SILENT, "smtp", settle_s=60.0) as stage:
+        mail = stage.mail("order-1")
+        stage.plan(
+            {"name": "no", "fault": "reply", "stage": "rcpt", "code": 550, "recipient": mail.recipient}
+        )
+        stage.start()
+        stage.enqueue(mail)
+        stage.await_struck("no")
+        began_s = monotonic_s()
+        stage.calm()
+        stage.judge(refused=[mail.recipient])
+
+    assert monotonic_s() - began_s < 15.0
+    assert stage.evidence()["not_judged"] == "whether it is reported as failed was not judged: no [status]"
+
+
+def test_a_mail_that_may_be_parked_unseen_is_no_loss(service: Service, tmp_path: Path) -> None:
+    """At most once, and nobody to ask: the bystander must arrive all the same."""
+    with staged(service, tmp_path, SILENT, "smtp", settle_s=60.0) as stage:
+        mail = stage.mail("order-1")
+        stage.plan({"name": "gone", "fault": "hang_up", "stage": "message", "recipient": mail.recipient})
+        stage.start()
+        stage.enqueue(mail)
+        stage.await_struck("gone")
+        began_s = monotonic_s()
+        stage.calm()
+
+        assert monotonic_s() - began_s < 15.0
+        stage.judge(may_park=[mail])
+        assert stage.unseen(mail)
+        with pytest.raises(Broken, match=r"lost: order-1\.test-stage@example\.com: 1 promised"):
+            stage.judge()
+
+
+def test_a_recipient_refused_beside_others_has_ended(service: Service, tmp_path: Path) -> None:
+    """Over SMTP no attempt says so of itself; the scenario that planned it does."""
+    with staged(service, tmp_path, SILENT, "smtp", settle_s=60.0) as stage:
+        ann, bob = stage.address("ann"), stage.address("bob")
+        mail = stage.mail("order-1", to=[ann, bob])
+        stage.plan({"name": "no", "fault": "refuse_recipients", "recipient": bob, "code": 550})
+        stage.start()
+        stage.enqueue(mail)
+        stage.await_struck("no")
+        began_s = monotonic_s()
+        stage.calm(refused=[bob])
+        stage.judge(refused=[bob])
+
+    assert monotonic_s() - began_s < 15.0
+
+
+def test_what_does_not_come_to_rest_is_found(service: Service, tmp_path: Path) -> None:
+    """Even if nothing else is wrong with it."""
+    with staged(service, tmp_path) as stage:
+        mail = stage.mail("order-1")
+        stage.start()
+        stage.enqueue(mail)
+        stage.history = replace(stage.calm(), moving=True)
+
+        with pytest.raises(Broken, match="not quiescent: "):
+            stage.judge(arrive=[mail])
+
+
+def test_the_bystander_is_told_apart(service: Service, tmp_path: Path) -> None:
+    """Who reads "2 promised" must be able to see which of them is not the scenario's."""
+    with staged(service, tmp_path) as stage:
+        stage.start()
+        stage.enqueue(stage.mail("order-1"))
+        stage.calm()
+
+    assert [each["bystander"] for each in stage.evidence()["mails"]] == [True, False]
 
 
 @pytest.mark.parametrize(
