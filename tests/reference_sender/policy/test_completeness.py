@@ -36,7 +36,7 @@ from reference_sender.policy.lookup import (
     after_lookup,
     without_lookup,
 )
-from reference_sender.policy.settings import Policy
+from reference_sender.policy.settings import MOST, InvalidSettings, Policy
 from tests.reference_sender.samples import NOW, docket, settings
 
 ANSWER = Evidence(wire=Wire.HTTP, phase=Phase.SENT)
@@ -54,14 +54,14 @@ LONG_AGO = NOW - timedelta(days=30)
 
 def rows() -> Iterator[Docket]:
     """Rows of every sort: fresh, doubted, overdue, too old, with all attempts spent."""
-    for doubted_at, expires_at, queued_at, attempts in itertools.product(
-        (None, DOUBTED), (None, LONG_AGO), (NOW, LONG_AGO), (1, 12, 13)
+    for doubted_at, expires_at, queued_at, first_attempt_at, attempts in itertools.product(
+        (None, DOUBTED), (None, LONG_AGO), (NOW, LONG_AGO), (NOW, LONG_AGO), (1, 12, 13)
     ):
         yield docket(
             doubted_at=doubted_at,
             expires_at=expires_at,
             queued_at=queued_at,
-            first_attempt_at=queued_at,
+            first_attempt_at=first_attempt_at,
             attempts=attempts,
         )
 
@@ -140,6 +140,12 @@ def test_who_is_parked_before_an_attempt_is_looked_at_now() -> None:
     assert (parked.if_not_sent, parked.next_attempt_at, parked.doubt) == (State.PENDING, NOW, Doubt.KEEP)
 
 
+def test_who_is_parked_because_the_key_is_forgotten_is_looked_at_now() -> None:
+    parked = before_sending(docket(doubted_at=DOUBTED, first_attempt_at=LONG_AGO), settings(), NOW)
+    assert parked is not None
+    assert (parked.if_not_sent, parked.next_attempt_at, parked.doubt) == (State.PENDING, NOW, Doubt.KEEP)
+
+
 def test_a_date_to_come_back_at_is_counted_from_now() -> None:
     told = Evidence(
         wire=Wire.HTTP,
@@ -202,6 +208,11 @@ def test_the_first_digit_counts_from_the_first_to_the_last_code(code: int, kind:
         assert isinstance(classify(inside), kind)
 
 
+def test_the_name_that_an_http_api_gives_is_kept() -> None:
+    outcome = classify(Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1"))
+    assert outcome == Accepted(reason="accepted", provider_id="m1")
+
+
 @pytest.mark.parametrize(("provider_id", "name"), [("queued-7", "queued-7"), (None, "250")])
 def test_an_smtp_server_that_gives_no_name_is_quoted_by_its_code(provider_id: str | None, name: str) -> None:
     outcome = classify(Evidence(wire=Wire.SMTP, phase=Phase.SENT, code=250, provider_id=provider_id))
@@ -215,3 +226,19 @@ def test_some_times_may_be_zero(name: str) -> None:
     """No waiting is a choice; a lease or a timeout of nothing is none."""
     zero: dict[str, Any] = {"backoff_base_s": 0.0, name: 0.0}
     assert getattr(settings(**zero), name) == 0.0
+
+
+def test_each_limit_is_the_last_value_that_is_allowed() -> None:
+    assert settings(max_age_s=MOST).max_age_s == MOST
+    assert settings(connect_timeout_s=60.0, read_timeout_s=60.0, total_timeout_s=60.0).total_timeout_s == 60.0
+    with pytest.raises(InvalidSettings, match="must be greater than zero"):
+        settings(max_age_s=-MOST)
+
+
+def test_a_lease_that_is_too_short_is_told_in_one_sentence() -> None:
+    with pytest.raises(InvalidSettings) as told:
+        settings(total_timeout_s=120.0, lease_s=120.0)
+    assert str(told.value) == (
+        "total_timeout_s (120) must be shorter than lease_s (120), "
+        "or a second worker takes a mail that the first one is still sending"
+    )
