@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.simulation.cell import SHAPES, Cell, play
+from scenarios.simulation.cell import FREEZE, SHAPES, Cell, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender
@@ -126,6 +126,59 @@ def test_a_provider_that_dies_behind_its_ledger_has_taken_the_mail(made: Make) -
     assert outcome.reached
     assert outcome.findings == []
     assert len(outcome.history.acceptances) == 1
+
+
+def test_what_a_dead_provider_said_it_has_said(made: Make) -> None:
+    """It refuses for good and dies before it can note it: the sender rightly calls the mail failed."""
+    outcome = play(
+        Cell(
+            profile="http-keys",
+            script=("400",),
+            victim="provider",
+            crash=CrashPoint("ledger", "lost", 1),
+        ),
+        *made("http-keys"),
+    )
+
+    assert outcome.reached
+    assert outcome.findings == []
+    assert [each.code for each in outcome.history.attempts] == [400]
+    assert outcome.fired == ("1: 400",)
+
+
+@pytest.mark.parametrize("profile", [each.id for each in PROFILES])
+def test_a_worker_that_sleeps_through_its_lease_does_no_harm(made: Make, profile: str) -> None:
+    """Stopped in the middle, overtaken by another, and continued: its late words change nothing."""
+    sender, disk = made(profile)
+    outcomes = [
+        play(Cell(profile=profile, crash=CrashPoint(FREEZE, "", count)), sender, disk)
+        for count in range(8, 30, 3)
+    ]
+
+    assert [each.findings for each in outcomes] == [[]] * len(outcomes)
+    assert all(each.reached for each in outcomes)
+    # Where the provider is asked first, the other worker waits for what it says.
+    overtaken = any("overtaken while frozen" in each.events for each in outcomes)
+    assert overtaken or BY_ID[profile].variant.startswith("look-up")
+
+
+@pytest.mark.parametrize("skew_s", [-25.0, 25.0])
+def test_a_wrong_clock_does_no_harm(made: Make, skew_s: float) -> None:
+    """The second worker believes that a lease ends most of a lease earlier, or later."""
+    cell = Cell(
+        profile="smtp-at-most-once", script=("taken late",), shape="two mails, two workers", skew_s=skew_s
+    )
+
+    assert play(cell, *made("smtp-at-most-once")).findings == []
+    assert f"every other clock {skew_s:+g} s" in str(cell)
+
+
+def test_a_goodbye_is_heard_when_a_worker_is_asked_to_stop(made: Make) -> None:
+    """The rule about QUIT strikes, and changes nothing."""
+    outcome = play(Cell(profile="smtp-at-most-once", script=("QUIT hangs",)), *made("smtp-at-most-once"))
+
+    assert outcome.fired == ("1: QUIT hangs",)
+    assert outcome.findings == []
 
 
 def test_a_sender_that_renews_its_key_is_found(made: Make) -> None:

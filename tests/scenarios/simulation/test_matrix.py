@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +70,66 @@ def test_the_same_blocks_come_to_the_same_in_other_processes(tmp_path: Path) -> 
 
     assert here.trace == there.trace
     assert (here.cells, here.failed, here.fired) == (there.cells, 0, there.fired)
+
+
+def test_every_kind_of_crash_point_is_met(tmp_path: Path) -> None:
+    """Steps, statements, commits, named points, answers, and stopping: each cell stands in one square."""
+    disk = Disk(tmp_path)
+    kinds = ("sql", "commit", "point", "reply")
+    block = replace(BLOCK, kinds=kinds)
+    played = play_block(block, ReferenceSender(disk=disk, profile=BY_ID["http-keys"]), disk)
+    row = played.coverage["taken, closed"]
+
+    assert set(row) == {"no crash", *(f"worker: {kind}" for kind in kinds)}
+    assert sum(each["cells"] for each in row.values()) == played.cells == played.total
+    assert (played.failed, played.not_reached, played.error) == (0, 0, None)
+
+
+def test_a_sequence_is_one_cell_for_each_end(tmp_path: Path) -> None:
+    """Triples are played without a crash."""
+    disk = Disk(tmp_path)
+    block = replace(BLOCK, script=("503", "taken, closed"), kinds=(), then=("500", "429 with retry-after"))
+    played = play_block(block, ReferenceSender(disk=disk, profile=BY_ID["http-keys"]), disk)
+
+    assert (played.total, played.cells, played.failed) == (2, 2, 0)
+    assert list(played.coverage["503"]) == ["sequence of 3"]
+
+
+_CHILD = """
+import sys, tempfile
+from pathlib import Path
+from scenarios.simulation.matrix import Block, play_block
+from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.world import silence
+silence()
+for profile in ("http-keys", "smtp-at-most-once"):
+    with tempfile.TemporaryDirectory() as folder:
+        disk = Disk(Path(folder))
+        sender = ReferenceSender(disk=disk, profile=BY_ID[profile])
+        block = Block(
+            profile=profile, script=("taken, closed",), shape="one mail", victim="worker", kinds=("commit",)
+        )
+        print(profile, {play_block(block, sender, disk).trace for _ in range(int(sys.argv[1]))})
+"""
+
+
+def test_a_block_of_each_wire_leaves_the_same_trace_in_twenty_runs_over_three_hash_seeds() -> None:
+    """Everything on the wire of every cell, byte for byte and second for second."""
+    said = set()
+    for seed, runs in (("0", 7), ("7", 7), ("random", 6)):
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(runs)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said.add(done.stdout)
+
+    assert len(said) == 1
+    assert said.pop().count("'") == 4, "one hash for each wire"
 
 
 def test_a_failure_can_be_played_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from scenarios.simulation.loop import VirtualLoop, running_in
 from scenarios.simulation.network import Network
-from scenarios.simulation.processes import Process
+from scenarios.simulation.processes import CrashPoint, Process
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -224,3 +224,64 @@ def test_tls_works_over_it(loop: VirtualLoop, tls: tuple[ssl.SSLContext, ssl.SSL
 
     assert loop.run_until_complete(main()) == b"secret"
     assert not any(b"secret" in wired.data for wired in loop.network.seen)
+
+
+def test_a_connect_that_is_given_up_leaves_no_open_line(loop: VirtualLoop) -> None:
+    """Cancelled when the other side has accepted already: it is closed, as asyncio does, and the server sees it."""
+    ends: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends.append("accepted")
+        assert await reader.read() == b""
+        ends.append("closed")
+        writer.close()
+
+    async def main() -> None:
+        await _server(serve)
+        connecting = asyncio.ensure_future(asyncio.open_connection("10.0.0.1", 80))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        assert connecting.cancelled()
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(main())
+
+    assert ends == ["accepted", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "heard"), [("unread", b""), ("partial", b"250 t"), ("whole", b"250 the mail\r\n")]
+)
+def test_an_answer_is_a_crash_point(loop: VirtualLoop, name: str, heard: bytes) -> None:
+    """Who reads it may die before, in the middle of its first line, and after it."""
+    told = bytearray()
+
+    class Client(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            told.extend(data)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"250 the mail\r\n")
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        await _server(answer)
+        victim = Process(loop, "victim", crash=CrashPoint("reply", name, 1))
+
+        async def live() -> None:
+            await loop.create_connection(Client, "10.0.0.1", 80)
+            await asyncio.sleep(60)
+
+        victim.spawn(live)
+        await asyncio.sleep(1)
+        assert victim.dead
+
+    loop.set_exception_handler(lambda _loop, context: None)
+    loop.run_until_complete(main())
+
+    assert bytes(told[: len(heard)]) == heard
+    assert len(told) == len(heard) or name == "partial"
+    assert not told.endswith(b"\n") or name == "whole"

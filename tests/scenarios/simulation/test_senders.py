@@ -85,3 +85,20 @@ def test_the_business_knows_what_it_promised(disk: Disk) -> None:
 
     assert sender.said() == ()
     assert [ref for ref, _ in sender.promised()] == ["order-1"] * 3
+
+
+def test_a_look_sees_what_others_commit_and_asks_only_then(disk: Disk) -> None:
+    """The same list as long as nothing was committed; another one as soon as something was."""
+    writer = sqlite3.connect(disk.path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE t (x)")
+    first = disk.rows("SELECT x FROM t")
+
+    assert disk.rows("SELECT x FROM t") is first
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO t VALUES (1)")
+    assert disk.rows("SELECT x FROM t") is first
+    writer.execute("COMMIT")
+    assert disk.rows("SELECT x FROM t") == [(1,)]
+    disk.look_away()
+    writer.close()
