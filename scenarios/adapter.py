@@ -156,6 +156,8 @@ _SHAPE: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
     "timing": dict.fromkeys(("timeout_s", "retry_cap_s", "lease_s", "settle_s", "start_s"), (int, float)),
     "expect": {"broken": list},
+    # Read by `scenarios.simulation.python_sender`.
+    "world": {"factory": str, "profiles": list},
 }
 _NEEDED = (("sender", "name"), ("start", "command"))
 _WORDS: dict[type, str] = {

@@ -140,7 +140,7 @@ def certify(
             arguments += ["--quick"] if quick else []
             chosen = size or ("full" if quick is False else "quick")
             arguments += ["--size", chosen] if chosen != "quick" else []
-            if chosen != "quick" and "python-world" in file.abilities:
+            if chosen != "quick" and file.path == plugin.DEFAULT_SENDER:
                 names = [promise.name for promise, _ in wanted if "python-world" in promise.presumes]
                 arguments += ["--journal", str(play_matrix(console, chosen, names, directory))]
             code = run(console, file, profile or file.profiles, arguments, len(wanted), jobs, directory)
@@ -209,6 +209,8 @@ def run(
                     *("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "xdist.plugin"),
                     *("-n", str(min(jobs, count)), "--dist", "worksteal", "--maxprocesses", str(jobs)),
                     *("--basetemp", str(Path(temporary) / "scenarios")),
+                    # The state machines search; they put no promise to the test.
+                    *("--ignore", str(Path(__file__).parent / "test_machines.py")),
                     *arguments,
                     str(Path(__file__).parent),
                 ],
@@ -423,4 +425,8 @@ def _show_trouble(console: Console, entry: Mapping[str, Any]) -> None:
         console.print(f"  [dim]and {len(findings) - FINDINGS_SHOWN} more, see the report[/]")
     for line in report.timeline_lines(entry):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
+    if (kept := evidence.get("replay")) is not None:
+        for line in kept["timeline"]:
+            console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"  [dim]the first of them again: {escape(kept['command'])}[/]", soft_wrap=True)
     console.print(f"  [dim]again: {escape(entry['replay'])}[/]", soft_wrap=True)

@@ -336,17 +336,27 @@ def stage(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> I
 @pytest.fixture
 def matrix(request: pytest.FixtureRequest) -> Matrix:
     """The matrix of one profile in the simulated world. Skips, visibly, who cannot be run there."""
-    from scenarios.simulation.exhaustive import Matrix
+    from scenarios.simulation.exhaustive import PROFILE_OF, Matrix
 
     cue: Cue = request.param
-    _skip_unless_able(cue, sender_of(request.config))
-    journal = request.config.getoption("--journal")
+    file = sender_of(request.config)
+    _skip_unless_able(cue, file)
+    sender = "reference"
+    if file.path != DEFAULT_SENDER:
+        from scenarios.simulation.python_sender import world_profiles
+
+        if PROFILE_OF[cue.promise.name] not in world_profiles(file.path):
+            pytest.skip(f"[world] profiles of the sender does not name {PROFILE_OF[cue.promise.name]!r}")
+        sender = str(file.path.resolve())
+    journal, report = (request.config.getoption(name) for name in ("--journal", "--report"))
     played = Matrix(
         cue.promise.name,
         size=request.config.getoption("--size"),
         # Beside others of its kind, one process for each is enough.
         jobs=1 if hasattr(request.config, "workerinput") else 2,
         journal=Path(journal) if journal else None,
+        sender=sender,
+        replays=Path(report) if report else None,
     )
     request.node.stash[STAGE] = played
     return played

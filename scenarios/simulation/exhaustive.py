@@ -19,7 +19,9 @@ import reference_sender
 import scenarios
 import simulator
 from scenarios.checks import Finding
+from scenarios.simulation import replay
 from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.cast import REFERENCE
 from scenarios.simulation.matrix import Block, Played, Size, as_line, blocks, from_line, run
 from scenarios.simulation.profiles import BY_ID
 from scenarios.stage import Broken, Invalid
@@ -119,6 +121,7 @@ def play(
     jobs: int,
     journal: Path | None = None,
     each: Callable[[Played], None] = lambda played: None,
+    sender: str = REFERENCE,
 ) -> list[Played]:
     """Play what the journal does not know yet; `each` is told of every block, those of the journal first."""
     known = read_journal(journal) if journal is not None else {}
@@ -129,7 +132,7 @@ def play(
     if not left:
         return done
     if journal is None:
-        return done + run(left, jobs=jobs, each=each)
+        return done + run(left, jobs=jobs, each=each, sender=sender)
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as lines:
 
@@ -138,7 +141,7 @@ def play(
             lines.flush()
             each(played)
 
-        return done + run(left, jobs=jobs, each=keep)
+        return done + run(left, jobs=jobs, each=keep, sender=sender)
 
 
 # --- what it came to --------------------------------------------------------------------------------
@@ -252,18 +255,33 @@ def told(summaries: Iterable[Summary]) -> str:
 class Matrix:
     """The matrix as a place on which a promise is put to the test."""
 
-    def __init__(self, promise: str, *, size: str, jobs: int, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        promise: str,
+        *,
+        size: str,
+        jobs: int,
+        journal: Path | None = None,
+        sender: str = REFERENCE,
+        replays: Path | None = None,
+    ) -> None:
         self._profile = PROFILE_OF[promise]
         self._size = Size(size)
         self._jobs = jobs
-        self._journal = journal
+        # The journal knows the sources of the reference sender only.
+        self._journal = journal if sender == REFERENCE else None
+        self._sender = sender
+        self._replays = replays
+        self._replay: dict[str, Any] = {}
         self._summary: Summary | None = None
 
     def judge(self) -> None:
         """Play every cell of the profile. Raises `Broken` with what was found, `Invalid` for what says nothing."""
-        played = play(blocks(self._size, (self._profile,)), jobs=self._jobs, journal=self._journal)
+        todo = blocks(self._size, (self._profile,))
+        played = play(todo, jobs=self._jobs, journal=self._journal, sender=self._sender)
         result = self._summary = summary(self._profile, self._size, played)
         if result.failures:
+            self._keep(result.failures[0]["cell"])
             raise Broken(
                 [
                     replace(Finding(**_finding(each)), sentence=f"{each['sentence']} [{failure['said']}]")
@@ -273,8 +291,22 @@ class Matrix:
             )
         if result.errors:
             raise Invalid(f"{len(result.errors)} blocks broke off, the first one: {result.errors[0]}")
-        if result.missing:
+        # What must sometimes happen to the reference sender need not happen to every other.
+        if result.missing and self._sender == REFERENCE:
             raise Invalid(f"never in {result.cells} cells: {'; '.join(result.missing)}")
+
+    def _keep(self, cell: Mapping[str, Any]) -> None:
+        """Make the first counterexample small and keep it as a file, if there is a place for it."""
+        if self._replays is None:
+            return
+        path, seen = replay.keep(self._replays, replay.cell_from(cell), self._sender)
+        self._replay = {
+            "replay": {
+                "file": path.name,
+                "command": replay.command(path),
+                "timeline": [line.text for line in seen.lines],
+            }
+        }
 
     def evidence(self) -> dict[str, Any]:
         """Return what a certificate keeps."""
@@ -284,6 +316,7 @@ class Matrix:
         return {
             "matrix": self._summary.as_json(),
             "counterexamples": failures,
+            **self._replay,
             "findings": [finding for failure in failures for finding in failure["findings"][:1]],
         }
 

@@ -26,10 +26,11 @@ from typing import Any
 
 from scenarios import clock
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
+from scenarios.simulation.cast import REFERENCE, cast
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
-from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
+from scenarios.simulation.senders import Disk, WorldSender
 from scenarios.simulation.world import silence
 
 
@@ -301,8 +302,9 @@ def quick_disk() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-def _begin_work(folder: str) -> None:
-    global _folder
+def _begin_work(folder: str, sender: str) -> None:
+    global _folder, _sender
+    _sender = sender
     # Whoever began this ends it, also when both are told to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -319,18 +321,24 @@ def _work(block: Block) -> Played:
     folder = _folder / block.profile
     folder.mkdir(exist_ok=True)
     disk = _disks.setdefault(block.profile, Disk(folder))
-    sender = _senders.setdefault(block.profile, ReferenceSender(disk=disk, profile=BY_ID[block.profile]))
-    return play_block(block, sender, disk)
+    if block.profile not in _senders:
+        _senders[block.profile] = cast(_sender, disk, BY_ID[block.profile])
+    return play_block(block, _senders[block.profile], disk)
 
 
 _disks: dict[str, Disk] = {}
-_senders: dict[str, ReferenceSender] = {}
+_senders: dict[str, WorldSender] = {}
+_sender = REFERENCE
 
 
 def run(
-    todo: Sequence[Block], *, jobs: int, each: Callable[[Played], None] = lambda played: None
+    todo: Sequence[Block],
+    *,
+    jobs: int,
+    each: Callable[[Played], None] = lambda played: None,
+    sender: str = REFERENCE,
 ) -> list[Played]:
-    """Play blocks in `jobs` processes; `each` is called for every block that is done."""
+    """Play blocks in `jobs` processes; `each` is called for every block that is done. `sender`: its name in the cast."""
     done: list[Played] = []
     context = multiprocessing.get_context("fork")
     others = set(multiprocessing.active_children())
@@ -338,7 +346,9 @@ def run(
         tempfile.TemporaryDirectory(
             prefix="mailproof-", dir=quick_disk(), ignore_cleanup_errors=True
         ) as folder,
-        ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_work, initargs=(folder,)) as pool,
+        ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_begin_work, initargs=(folder, sender)
+        ) as pool,
     ):
         with warnings.catch_warnings():
             # Python warns of forking beside threads; the children use nothing that a thread of ours may hold.

@@ -22,17 +22,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scenarios.adapter import fill
+from scenarios.adapter import SenderError, fill
 from scenarios.history import Said, said_from
-from scenarios.simulation.loop import VirtualLoop
-from scenarios.simulation.profiles import Profile
+from scenarios.simulation.disks import owned_databases
+from scenarios.simulation.loop import OWNER, VirtualLoop
+from scenarios.simulation.network import Network
+from scenarios.simulation.processes import Process
+from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, Owed
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World
 
 CALLS = ("init", "enqueue", "run", "status")
 
 
-class PythonSenderError(Exception):
+class PythonSenderError(SenderError):
     """The sender is not what the world can play. The message is one sentence."""
 
 
@@ -47,10 +50,13 @@ class PythonSender:
     """The table [env] of its sender.toml; placeholders are filled in."""
 
     def prepare(self) -> None:
-        _at_once(self._made().init())
+        self._apart(lambda sender: sender.init())
 
     def enqueue(self, world: World, owed: Owed) -> None:
-        _at_once(self._made().enqueue(mail_of(owed)))
+        if OWNER.get() is None:
+            self._apart(lambda sender: sender.enqueue(mail_of(owed)))
+        else:
+            _at_once(self._made().enqueue(mail_of(owed)))
 
     async def work(self, world: World) -> None:
         life = self._made().run(asyncio.Event())
@@ -61,8 +67,7 @@ class PythonSender:
         await life
 
     def said(self) -> tuple[Said, ...]:
-        sender = self._made()
-        rows = _at_once(sender.status())
+        rows = self._apart(lambda sender: sender.status())
         if not isinstance(rows, list):
             raise PythonSenderError(
                 f"status() of the sender returned {type(rows).__name__}; right would be a list of mails, "
@@ -72,9 +77,6 @@ class PythonSender:
             return said_from(rows)
         except ValueError as error:
             raise PythonSenderError(f"status() of the sender: {error}") from error
-        finally:
-            if callable(close := getattr(sender, "close", None)):
-                _at_once(close())
 
     def promised(self) -> tuple[tuple[str, str], ...]:
         """What is committed, as far as the outbox itself knows: the world sees no other table of the sender."""
@@ -95,6 +97,18 @@ class PythonSender:
             "webhook_secret": "world",
             "profile": self.profile.wire,
         }
+
+    def _apart(self, call: Callable[[Any], Any]) -> Any:
+        """Call a fresh sender in a process of its own: what it opened is closed afterwards, whatever it forgets."""
+        loop = VirtualLoop()
+        Network(loop)
+        process = Process(loop, "onlooker")
+        with owned_databases():
+            try:
+                return process.run(lambda: _at_once(call(self._made())))
+            finally:
+                process.kill()
+                loop.dispose()
 
     def _made(self) -> Any:
         places = self.places()
@@ -150,10 +164,7 @@ _FACTORY = re.compile(r"(?:python:)?([A-Za-z_][\w.]*:[A-Za-z_]\w*)")
 
 def factory_of(path: Path) -> tuple[str, dict[str, str]]:
     """Return `module:factory` of a sender.toml and its [env]. Raises `PythonSenderError` with one sentence."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PythonSenderError(f"{path}: cannot be read: {error}") from error
+    tables = _tables(path)
     name = tables.get("world", {}).get("factory")
     if not isinstance(name, str):
         raise PythonSenderError(
@@ -168,3 +179,21 @@ def factory_of(path: Path) -> tuple[str, dict[str, str]]:
     return found[1], {
         key: value if isinstance(value, str) else json.dumps(value) for key, value in env.items()
     }
+
+
+def world_profiles(path: Path) -> tuple[str, ...]:
+    """Return the profiles of the world that a sender.toml claims; by default that of keys. Raises `PythonSenderError`."""
+    given = _tables(path).get("world", {}).get("profiles", ["http-keys"])
+    wrong = [each for each in given if each not in BY_ID] if isinstance(given, list) else [given]
+    if wrong:
+        raise PythonSenderError(
+            f"{path}: [world] profiles names {wrong[0]!r}; right would be some of {', '.join(BY_ID)}"
+        )
+    return tuple(given)
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PythonSenderError(f"{path}: cannot be read: {error}") from error

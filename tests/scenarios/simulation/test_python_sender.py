@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -13,14 +14,17 @@ from typing import Any
 
 import pytest
 
+from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import CastError, cast
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.loop import NotInTheWorld
 from scenarios.simulation.machine import Schedule, Step, perform
+from scenarios.simulation.matrix import Block, play_block
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
-from scenarios.simulation.python_sender import PythonSender, PythonSenderError
+from scenarios.simulation.python_sender import PythonSender, PythonSenderError, world_profiles
 from scenarios.simulation.senders import Disk
+from tests.house.places import ROOT
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Unclosed:ResourceWarning", "ignore:unclosed database:ResourceWarning"
@@ -49,9 +53,6 @@ class Simple:
     async def status(self) -> list[dict[str, Any]]:
         rows = self.db.execute("SELECT key, recipient, state FROM mail").fetchall()
         return [dict(zip(("key", "recipient", "state"), row, strict=True)) for row in rows]
-
-    def close(self) -> None:
-        self.db.close()
 
 
 def made(tmp_path: Path, factory: Callable[[Mapping[str, str]], Any]) -> tuple[PythonSender, Disk]:
@@ -162,6 +163,33 @@ def test_a_wrong_sender_file_is_told_in_a_sentence(tmp_path: Path, text: str, sa
 
     with pytest.raises(CastError, match=says):
         cast(str(file), Disk(tmp_path), BY_ID["http-keys"])
+
+
+@pytest.fixture
+def documented(tmp_path: Path) -> Path:
+    """The sender of the documentation, as somebody would copy it."""
+    page = (ROOT / "docs" / "certification.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(\"\"\"outbox\.py.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "outbox.py").write_text(code, encoding="utf-8")
+    (tmp_path / "sender.toml").write_text('[world]\nfactory = "outbox:make"\n', encoding="utf-8")
+    return tmp_path / "sender.toml"
+
+
+@pytest.mark.parametrize("name", BY_WIRE["http"])
+def test_the_documented_sender_keeps_every_promise(documented: Path, tmp_path: Path, name: str) -> None:
+    """Every behaviour, without a crash and with one at each commit."""
+    assert world_profiles(documented) == ("http-keys",)
+    sys.modules.pop("outbox", None)
+    disk = Disk(tmp_path)
+    sender = cast(str(documented), disk, BY_ID["http-keys"])
+    block = Block(profile="http-keys", script=(name,), shape="one mail", victim="worker", kinds=("commit",))
+
+    played = play_block(block, sender, disk)
+
+    sys.path.remove(str(tmp_path.resolve()))
+    assert [(each.said, each.findings[0]["sentence"]) for each in played.failures] == []
+    assert played.error is None
+    assert played.cells == played.total >= 5
 
 
 def test_a_machine_can_play_it(tmp_path: Path) -> None:
