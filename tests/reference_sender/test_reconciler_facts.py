@@ -1,0 +1,136 @@
+"""What the reconciler asks and tells, fact by fact: who looks into a log at night has nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from reference_sender.life import Docket, State
+from reference_sender.policy.decision import Decision
+from reference_sender.policy.lookup import Found, LookedUp
+from reference_sender.policy.settings import Policy
+from reference_sender.reconciler import Reconciled, Reconciler
+from tests.reference_sender.samples import NOW, docket, settings
+
+ROWS = [docket(id=number, state=State.UNKNOWN, if_not_sent=State.PENDING) for number in (1, 2)]
+
+
+class Books:
+    """A store with one lost row and two in doubt, or one that is away."""
+
+    def __init__(self, away: Exception | None = None) -> None:
+        self.away = away
+        self.asked: list[tuple[datetime, object]] = []
+
+    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+        self.asked.append((now, dedupes))
+        if self.away is not None:
+            raise self.away
+        return [7]
+
+    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+        return ROWS
+
+    def late_acceptance(self, docket: Docket) -> str | None:
+        return None
+
+    def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
+        return True
+
+
+class Provider:
+    """A look-up that finds everything and remembers what it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[Docket] = []
+
+    async def find(self, docket: Docket) -> LookedUp:
+        self.asked.append(docket)
+        return Found(provider_id=f"m{docket.id}")
+
+
+class OneRest:
+    """A clock that stands still, and ends the work with the first rest."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self.rests: list[float] = []
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self._stop.set()
+
+
+def run(books: Books, policy: Policy = Policy.AT_MOST_ONCE) -> tuple[list[Any], Provider, OneRest]:
+    """Let a reconciler work until its first rest; what it logged, whom it asked, how long it rests."""
+    said: list[Any] = []
+    provider = Provider()
+
+    async def story() -> OneRest:
+        stop = asyncio.Event()
+        clock = OneRest(stop)
+        reconciler = Reconciler(
+            store=books,
+            settings=settings(policy, reconcile_s=15.0),
+            clock=clock,
+            lookup=provider,
+            log=lambda event, /, **facts: said.append((event, facts)),
+        )
+        await reconciler.run(stop)
+        return clock
+
+    return said, provider, asyncio.run(story())
+
+
+def test_it_tells_of_each_row_what_became_of_it() -> None:
+    said, _, _ = run(Books())
+
+    assert said == [
+        ("parked", {"id": 7, "state": "unknown"}),
+        ("reconciled", {"id": 1, "state": "accepted", "reason": "the look-up found it"}),
+        ("reconciled", {"id": 2, "state": "accepted", "reason": "the look-up found it"}),
+    ]
+
+
+def test_it_asks_about_the_very_row() -> None:
+    _, provider, _ = run(Books())
+
+    assert provider.asked == ROWS
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_it_says_to_the_store_whether_the_provider_dedupes(policy: Policy) -> None:
+    books = Books()
+    run(books, policy)
+
+    assert books.asked == [(NOW, policy is Policy.RESEND_SAME_KEY)]
+
+
+def test_it_rests_as_long_as_it_is_told() -> None:
+    _, _, clock = run(Books())
+
+    assert clock.rests == [15.0]
+
+
+def test_a_store_that_is_away_is_told_by_the_name_of_the_error() -> None:
+    said, _, clock = run(Books(away=OSError("gone")))
+
+    assert [(event, facts["error"]) for event, facts in said] == [("reconcile_failed", "OSError")]
+    assert clock.rests == [15.0]
+
+
+def test_it_counts_every_row_it_settled() -> None:
+    async def story() -> Reconciled:
+        clock = OneRest(asyncio.Event())
+        return await Reconciler(store=Books(), settings=settings(), clock=clock, lookup=Provider()).run_once()
+
+    assert asyncio.run(story()) == Reconciled(parked=1, looked_at=2, resolved=2)
