@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -235,8 +236,7 @@ def difference(facts: Mapping[str, Any], seen: Seen) -> str | None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.pass_context
-def replay(context: click.Context, /, file: Path) -> None:
+def replay(file: Path) -> NoReturn:
     """Play the counterexample in FILE again, and show what happened when.
 
     Exit code 0: the same end, and nothing is wrong with it. 1: the same end, with findings. 2: FILE cannot be
@@ -250,15 +250,15 @@ def replay(context: click.Context, /, file: Path) -> None:
         seen = see(example)
     except (ReplayError, CastError) as error:
         click.echo(f"replay: {error}", err=True)
-        context.exit(2)
+        sys.exit(2)
     show(console, seen.lines)
     differs = difference(facts, seen)
     if differs is not None:
         click.echo(f"replay: {file}: {differs}", err=True)
-        context.exit(2)
+        sys.exit(2)
     end = f"trace {seen.trace[:16]}…: the same as in the file; {summary(seen.findings)}"
     console.print(Text(end), soft_wrap=True)
-    context.exit(1 if seen.findings else 0)
+    sys.exit(1 if seen.findings else 0)
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import multiprocessing
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from scenarios.simulation import exhaustive
+from scenarios.certify import play_matrix
+from scenarios.simulation import exhaustive, replay
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.exhaustive import Matrix, play, read_journal, sources, summary, told
 from scenarios.simulation.matrix import Block, Failure, Played, Size, as_line, blocks
 from scenarios.stage import Broken, Invalid
@@ -112,3 +117,62 @@ def test_what_fails_is_broken_and_what_says_nothing_is_invalid(monkeypatch: pyte
 def test_who_never_played_has_no_evidence() -> None:
     """Nothing is made up."""
     assert Matrix("exhaustive.keys", size="quick", jobs=1).evidence() == {}
+
+
+def test_a_broken_promise_leaves_a_file_that_plays_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate names file and command, and shows the smallest counterexample."""
+    block = Block(
+        profile="http-keys", script=("taken, hangs",), shape="one mail", victim="worker", kinds=("commit",)
+    )
+    monkeypatch.setattr(exhaustive, "blocks", lambda size, profiles: [block])
+    matrix = Matrix(
+        "exhaustive.keys",
+        size="quick",
+        jobs=1,
+        sender="tests.scenarios.simulation.planted:renews_keys",
+        replays=tmp_path,
+    )
+
+    with pytest.raises(Broken):
+        matrix.judge()
+
+    kept = matrix.evidence()["replay"]
+    example, _ = replay.read(tmp_path / kept["file"])
+    assert kept["command"] == f"simulator replay {tmp_path / kept['file']}"
+    assert isinstance(example.case, Cell)
+    assert example.case.crash is None
+    assert "DUPLICATED" in "\n".join(kept["timeline"])
+
+
+def test_a_person_sees_how_far_the_matrix_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal in lines; with the count in the end; and a second time nothing is played again."""
+    few = blocks(Size.QUICK, ("http-keys",))[:3]
+    monkeypatch.setattr("scenarios.simulation.matrix.blocks", lambda size, profiles: few)
+    said = []
+    for _ in range(2):
+        console = Console(file=io.StringIO(), width=200)
+        journal = play_matrix(console, "quick", ["exhaustive.keys"], tmp_path / "report")
+        said.append(console.file.getvalue())  # type: ignore[attr-defined] # a StringIO, as given
+        assert len(journal.read_text().splitlines()) == 3
+
+    assert "the matrix: 3 of 3 blocks" in said[0]
+    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]
+    assert "cells played, 0 skipped, 0 failed" in said[1]
+
+
+def test_who_is_interrupted_leaves_no_process_and_keeps_what_is_done(tmp_path: Path) -> None:
+    """The players end with whoever began it; their folders are gone; the journal has what was finished."""
+    todo = blocks(Size.QUICK, ("http-keys",))
+    journal = tmp_path / "journal.jsonl"
+    before = set(multiprocessing.active_children())
+
+    def stop(_played: Played) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        play(todo, jobs=2, journal=journal, each=stop)
+
+    assert set(multiprocessing.active_children()) <= before
+    assert len(read_journal(journal)) == 1
