@@ -362,6 +362,7 @@ def run(
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
+                child.join()
             raise
     return done
 
