@@ -32,9 +32,9 @@ from rich.progress import (
 from rich.table import Table
 
 from scenarios import plugin, report
-from scenarios.adapter import GROUPS, SenderError, SenderFile, kill_groups, read_sender
+from scenarios.adapter import GROUPS, SenderError, SenderFile, can_find_escaped, kill_groups, read_sender
 from scenarios.mail import Mail
-from scenarios.promises import PROFILES, Level, on_profiles, selected
+from scenarios.promises import PROFILES, Level, Promise, on_profiles, selected
 from scenarios.service import Service, ServiceError
 from scenarios.stage import Rehearsal, Stage
 from simulator.client import ControlError
@@ -54,7 +54,25 @@ SIZES = ("quick", "single", "full")
 TONES = {"certified": "bold green", "not certified": "bold red", "incomplete": "bold yellow"}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class OneSentence(click.Group):
+    """A command line whose complaints are one sentence, and that is called what people call it."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        try:
+            return super().main(*args, **extra | {"prog_name": "simulator", "standalone_mode": False})
+        except click.UsageError as problem:
+            command = problem.ctx.command_path if problem.ctx is not None else "simulator"
+            said = problem.format_message().rstrip(".")
+            click.echo(f"simulator: {said} (see: {command} --help)", err=True)
+            sys.exit(2)
+        except click.ClickException as problem:
+            click.echo(f"simulator: {problem.format_message()}", err=True)
+            sys.exit(2)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(130)
+
+
+@click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Certify e-mail senders against a provider that lies."""
 
@@ -132,6 +150,7 @@ def certify(
                 [(promise.id_on(wire), promise.level, promise.requirement) for promise, wire in wanted],
             )
             return
+        plugin.check_report(directory)
         with no_process_left():
             arguments = ["--seed", str(seed), "--report", str(directory)]
             arguments += ["--sender", str(sender)] if sender else []
@@ -143,19 +162,24 @@ def certify(
             if chosen != "quick" and file.path == plugin.DEFAULT_SENDER:
                 names = [promise.name for promise, _ in wanted if "python-world" in promise.presumes]
                 arguments += ["--journal", str(play_matrix(console, chosen, names, directory))]
-            code = run(console, file, profile or file.profiles, arguments, len(wanted), jobs, directory)
-    except (SenderError, ServiceError, ControlError, OSError) as error:
+            code = run(console, file, profile or file.profiles, arguments, wanted, jobs, directory)
+    except (SenderError, ServiceError, ControlError, plugin.ReportError, OSError) as error:
         click.echo(f"certify: {error}", err=True)
         code = 2
     except KeyboardInterrupt:
-        click.echo("certify: interrupted; nothing is left running", err=True)
+        # Without /proc we only know process groups.
+        left = "nothing" if can_find_escaped() else "nothing that stayed in its process group"
+        click.echo(f"certify: interrupted; {left} is left running", err=True)
         code = 130
     sys.exit(code)
 
 
 @contextmanager
 def no_process_left() -> Iterator[None]:
-    """Note every process group that is started from here on, and end those that are left in the end."""
+    """Note every process group that is started from here on, and end those that are left in the end.
+
+    What left its group is found by its environment, where the platform shows that (`adapter.kill_marked`).
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -190,16 +214,23 @@ def run(
     file: SenderFile,
     profiles: Sequence[str],
     arguments: Sequence[str],
-    count: int,
+    wanted: Sequence[tuple[Promise, str]],
     jobs: int,
     directory: Path,
 ) -> int:
     """Look at the sender, run the scenarios, show and write the results; return the exit code."""
+    count = len(wanted)
     console.print(
-        f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}: {count} promises, {jobs} scenarios at once"
+        f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}: "
+        f"{count} promise{'s' if count != 1 else ''}, {jobs} scenario{'s' if jobs != 1 else ''} at once"
     )
+    for hint in file.hints:
+        console.print(f"[dim]{escape(hint)}[/]", soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="mailproof-", ignore_cleanup_errors=True) as temporary:
-        try_out(file, profiles, Path(temporary))
+        # What is skipped, or played in the simulated world, needs no process of this sender.
+        played = {wire for promise, wire in wanted if _is_staged(promise, file)}
+        if played:
+            try_out(file, [wire for wire in profiles if wire in played], Path(temporary))
         # Plugins that happen to be installed must not change what a certificate means.
         with Live(console, count) as live, surroundings("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"):
             results = plugin.Results(on_result=live.show)
@@ -272,6 +303,10 @@ def play_matrix(console: Console, size: str, names: Sequence[str], directory: Pa
     ]
     console.print(f"the matrix, size {size}: {exhaustive.told(by_profile)}")
     return journal
+
+
+def _is_staged(promise: Promise, file: SenderFile) -> bool:
+    return "python-world" not in promise.presumes and file.abilities.issuperset(promise.presumes)
 
 
 def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path) -> None:

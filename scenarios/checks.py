@@ -348,7 +348,7 @@ def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Fin
                     kind="tried again",
                     recipient=recipient,
                     sentence=(
-                        f"tried {len(after)} more times after the refusal for good "
+                        f"tried {_more_times(after)} after the refusal for good "
                         f"{tries[noes[history.crashes]].answer!r}"
                     ),
                     attempts=tuple(each.id for each in tries[noes[0] :]),
@@ -386,7 +386,7 @@ def again_after_acceptance(history: History) -> list[Finding]:
                     kind="tried again",
                     ref=owed.ref,
                     recipient=owed.recipient,
-                    sentence=f"tried {len(after)} more times after the provider had said yes",
+                    sentence=f"tried {_more_times(after)} after the provider had said yes",
                     attempts=tuple(each.id for each in after),
                 )
             )
@@ -624,6 +624,10 @@ def _got_to_its_name(each: Try) -> bool:
     if each.dialect:
         return each.stage in _NAMED_BY["smtp" if each.dialect == "smtp" else "http"]
     return any(each.stage in stages for stages in _NAMED_BY.values())
+
+
+def _more_times(tries: list[Try]) -> str:
+    return f"{len(tries)} more time{'s' if len(tries) > 1 else ''}"
 
 
 def _named_instead(history: History, recipient: str) -> str:

@@ -6,8 +6,10 @@ The same scenarios run under plain `pytest scenarios/` and under `certify`; both
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +137,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Of pytest-timeout, which need not be there.
     config.addinivalue_line("markers", "timeout(seconds): how long a test may take")
     is_worker = hasattr(config, "workerinput")
+    directory = config.getoption("--report")
+    if not is_worker and directory is not None:
+        try:
+            check_report(Path(directory))
+        except ReportError as error:
+            raise pytest.UsageError(str(error)) from None
     if not is_worker and config.pluginmanager.get_plugin(RESULTS) is None:
         config.pluginmanager.register(Results(), RESULTS)
 
@@ -236,6 +244,8 @@ def pytest_runtest_makereport(
     set_up = item.stash.get(STAGE, None)
     if call.when != "setup" and set_up is not None:
         told["evidence"] = set_up.evidence()
+        if error is None:
+            told["reason"] = told["evidence"].get("not_judged", "")
     made.user_properties = [pair for pair in made.user_properties if pair[0] != PROPERTY]
     made.user_properties.append((PROPERTY, json.dumps(told)))
     return made
@@ -252,6 +262,32 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     results.certificate = write(session.config, results, Path(directory))
 
 
+class ReportError(Exception):
+    """The report cannot be written where it was asked for. One sentence."""
+
+
+def check_report(directory: Path) -> None:
+    """Try to write into the report's folder before anything runs, and leave nothing. Raises `ReportError`."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(b"?")
+        for name in ("certificate.json", "report.html", "junit.xml"):
+            if (file := directory / name).exists():
+                file.open("ab").close()
+    except OSError as error:
+        raise ReportError(
+            f"--report {str(directory)!r} cannot be written: {error.strerror or error}; "
+            "right would be a folder, there or not, that may be written"
+        ) from error
+    finally:
+        for each in missing:
+            # Whoever comes to nothing leaves no folder; another run may have filled it meanwhile.
+            with contextlib.suppress(OSError):
+                each.rmdir()
+
+
 def certificate_of(config: pytest.Config, results: Results) -> dict[str, Any]:
     """Return the certificate of a finished session."""
     file = sender_of(config)
@@ -265,6 +301,7 @@ def certificate_of(config: pytest.Config, results: Results) -> dict[str, Any]:
             abilities=tuple(sorted(file.abilities)),
             policy=file.policy,
             profiles=profiles,
+            hints=file.hints,
         ),
         results=list(results.results.values()),
         seed=seed,

@@ -51,6 +51,8 @@ class Subject:
     abilities: tuple[str, ...]
     policy: str
     profiles: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+    """What would make its certification say more or take less time."""
 
 
 def certificate(
@@ -89,6 +91,7 @@ def certificate(
             "abilities": list(sender.abilities),
             "policy": sender.policy,
             "profiles": {profile: guarantee(sender, profile) for profile in sender.profiles},
+            "hints": list(sender.hints),
         },
         "simulator": {"version": __version__},
         "seed": seed,
@@ -172,7 +175,11 @@ def _expected(result: Result) -> str:
     if played := result.evidence.get("matrix"):
         return f"no finding in {played['total']:,} cells, and every hard path walked"
     owed = sum(int(mail["owed"]) for mail in mails)
-    return f"{owed} promised, each {_kept(result)}" if mails else "nothing reaches the provider unpromised"
+    beside = " (one of them the bystander, which no fault is meant for)"
+    who = beside if any(mail.get("bystander") for mail in mails) else ""
+    return (
+        f"{owed} promised{who}, each {_kept(result)}" if mails else "nothing reaches the provider unpromised"
+    )
 
 
 def _kept(result: Result) -> str:
@@ -198,6 +205,8 @@ def _actual(result: Result) -> str:
         parts.append(f"parked for a person: {', '.join(parked)}")
     if dropped := result.evidence.get("dropped"):
         parts.append(f"accepted but dropped by the provider: {', '.join(dropped)}")
+    if not_judged := result.evidence.get("not_judged"):
+        parts.append(not_judged)
     return "; ".join(parts)
 
 

@@ -98,7 +98,14 @@ def test_a_sender_that_cannot_be_judged_is_one_sentence(
     ("arguments", "says"),
     [
         (["--select", "nonsense"], "means no promise"),
-        (["--profile", "fax"], "'fax' is not one of"),
+        (["--profile", "fax"], "simulator: Invalid value for '--profile': 'fax' is not one of"),
+        (["--profile", "fax"], "(see: simulator certify --help)"),
+        (["--no-such-option"], "simulator: No such option"),
+        (
+            ["--report", "/dev/null/report"],
+            "certify: --report '/dev/null/report' cannot be written: Not a directory",
+        ),
+        (["--report", __file__], "simulator: Invalid value for '--report'"),
         (["--sender", "no-such.toml"], "cannot read the sender file"),
         (["--sender", str(SENDERS / "tiny_without_keys.toml"), "--profile", "smtp"], "does not name 'smtp'"),
     ],
@@ -109,7 +116,56 @@ def test_wrong_options_are_one_sentence(arguments: list[str], says: str) -> None
 
     assert done.returncode == 2
     assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_who_is_only_skipped_is_not_started(tmp_path: Path) -> None:
+    """No reset, no worker: nothing of the sender is needed to say that it does not claim to be able."""
+    file = tmp_path / "sender.toml"
+    text = TINY.read_text(encoding="utf-8").replace("rollback = true", "rollback = false")
+    text = text.replace('"{python}", "-m", "scenarios.senders.tiny", "work"', '"/no/such/sender"')
+    file.write_text(text + '\n[reset]\ncommand = ["/no/such/reset"]\n', encoding="utf-8")
+
+    done = certify("--sender", file, "--select", "http.business.rollback", "--report", tmp_path / "out")
+
+    assert done.stderr == ""
+    assert by_status(certificate_in(tmp_path / "out"), "skip") == {"http.business.rollback"}
+    assert "1 promise, " in done.stdout
+
+
+def test_who_cannot_be_asked_is_judged_by_what_can_be_seen(tmp_path: Path) -> None:
+    """Refused for good, or parked where nobody sees it, is not lost; what was not judged is said, and how to mend it."""
+    file = tmp_path / "sender.toml"
+    text = (SENDERS / "tiny_without_keys.toml").read_text(encoding="utf-8")
+    for old, new in (
+        ("[status]\nprocess = true\n", ""),
+        ("\nstatus = true", ""),
+        ("lease_s = 5.0", "lease_s = 2.0"),
+        ('TINY_LEASE_S = "5"', 'TINY_LEASE_S = "2"'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text, encoding="utf-8")
+
+    done = certify(
+        *("--sender", file, "--report", tmp_path / "out"),
+        *("--select", "crash.after-claim,refused.400,recipients.one-refused"),
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no [status]: what the sender reports cannot be judged" in done.stdout
+    certificate = certificate_in(tmp_path / "out")
+    reasons = {entry["id"]: (entry["status"], entry["reason"]) for entry in certificate["promises"]}
+    half = ("pass", "whether it is reported as failed was not judged: no [status]")
+    assert reasons == {
+        "http.crash.after-claim": ("skip", "the sender cannot be asked: no [status]"),
+        "http.refused.400": half,
+        "http.recipients.one-refused": half,
+    }
+    assert certificate["sender"]["hints"] != []
+    assert "no [status]" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -124,8 +180,8 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path, how: signal.Signal
         | {"TMPDIR": str(tmp_path)},
     )
     assert running.stdout is not None
-    seen = [running.stdout.readline() for _ in range(3)]
-    assert any("✓" in line for line in seen)
+    # What is skipped comes first and starts nothing.
+    assert any("✓" in line for line in (running.stdout.readline() for _ in range(12)))
 
     running.send_signal(how)
     _, said = running.communicate(timeout=60)

@@ -31,4 +31,5 @@ def test_the_sender_in_the_documentation_is_certified(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     certificate = certificate_in(tmp_path / "out")
     assert certificate["result"] == "certified"
-    assert by_status(certificate, "skip") == {"http.recipients.one-refused", "http.workers.sigterm"}
+    skipped = {each for each in by_status(certificate, "skip") if ".exhaustive." not in each}
+    assert skipped == {"http.recipients.one-refused", "http.workers.sigterm"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.plugin import promises
+from scenarios.plugin import ReportError, check_report, promises
 from tests.house.places import ROOT
 from tests.scenarios.running import SENDERS, by_status, certificate_in
 
@@ -56,6 +56,7 @@ def test_a_broken_promise_is_a_failed_test_that_says_what_broke(tmp_path: Path) 
     ("arguments", "says"),
     [
         (["--sender", "no-such.toml"], "cannot read the sender file"),
+        (["--report", "/dev/null/report"], "--report '/dev/null/report' cannot be written"),
         (
             ["--sender", str(SENDERS / "known_bad" / "retries_5yz.toml"), "--profile", "http"],
             "does not name 'http'",
@@ -68,6 +69,17 @@ def test_a_wrong_option_is_a_usage_error(arguments: list[str], says: str) -> Non
 
     assert done.returncode != 0
     assert says in done.stdout + done.stderr
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
+    """And trying it leaves nothing: neither the folder nor those above it."""
+    check_report(tmp_path / "a" / "b")
+    check_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(ReportError, match="cannot be written: Is a directory"):
+        check_report(tmp_path)
 
 
 def test_a_promise_nobody_made_cannot_be_tested() -> None:

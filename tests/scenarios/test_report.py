@@ -217,3 +217,48 @@ def test_the_picture_stays_in_its_frame() -> None:
 
     assert all(0 <= dot.x <= drawn["width"] and 0 <= dot.y <= drawn["height"] for dot in drawn["dots"])
     assert report.picture([])["dots"] == []
+
+
+def test_the_bystander_is_not_counted_silently() -> None:
+    """Who reads "2 promised" in a story about one mail must learn of the other."""
+    mails = [FOUND["mails"][0] | {"recipient": who, "bystander": who == "b"} for who in ("a", "b")]
+
+    (entry,) = certificate(result(evidence=FOUND | {"mails": mails}))["promises"]
+
+    assert entry["expected"].startswith("2 promised (one of them the bystander, which no fault is meant for)")
+    (entry,) = certificate(result(evidence=FOUND))["promises"]
+    assert entry["expected"].startswith("1 promised, each")
+
+
+def test_what_was_not_judged_is_said() -> None:
+    """A pass of the half that can be seen does not pass for the whole."""
+    (entry,) = certificate(result("refused.400", evidence=FOUND | {"findings": [], "not_judged": "half"}))[
+        "promises"
+    ]
+
+    assert entry["actual"].endswith("; half")
+
+
+def test_the_page_hints_at_what_the_sender_file_leaves_out() -> None:
+    """Beside the verdict: it says how far that goes."""
+    sender = Subject(
+        name="s", version=None, adapter="s.toml", abilities=(), policy="at-most-once",
+        profiles=("http", "smtp"), hints=("no [status]: less can be judged",),
+    )  # fmt: skip
+
+    assert "no [status]: less can be judged" in page(result(), sender=sender)
+
+
+def test_only_mark_and_title_of_a_broken_promise_are_coloured() -> None:
+    """A page in red from top to bottom cannot be read."""
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", page(result(status="fail", evidence=FOUND)))
+    coloured = {
+        each.strip()
+        for selectors, body in rules
+        if re.search(r"(?<!-)\bcolor: var\(--(fail|error)\)", body)
+        for each in selectors.split(",")
+    }
+
+    assert coloured == {
+        ".sign.fail", "span.fail", "article.fail h3 code", ".sign.error", "span.error", "article.error h3 code"
+    }  # fmt: skip
