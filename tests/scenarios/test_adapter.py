@@ -460,3 +460,16 @@ def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pyte
     assert process.wait(timeout=5) == -9
     assert monotonic_s() - before < 5
     mine.close()
+
+
+@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+def test_what_left_its_group_is_ended_with_the_groups(tmp_path: Path) -> None:
+    """After an interrupted run nobody closes a scenario; its escaped children are found all the same."""
+    mine = sender(tmp_path, work=ESCAPES.format(more="", then="time.sleep(60)"))
+    mine.start()
+    pid = int(mine.workers[0].out.tail().split()[1])
+
+    adapter.kill_groups(Path(os.environ[GROUPS]))
+
+    assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
+    mine.close()
