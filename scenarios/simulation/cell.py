@@ -275,6 +275,12 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     world.service.provider.heal(DEFAULT_ACCOUNT, world.clock.now())
     note("harness", "calm begins")
     settled = await until_settled_or(world, sender, profile, CALM_S, lambda: False)
+    if profile.policy is checks.Policy.AT_LEAST_ONCE and Reported.UNKNOWN in {
+        each.state for each in sender.said()
+    }:
+        # What will be repeated and what waits for a person look the same until the next look of the reconciler.
+        await asyncio.sleep(STILL_S)
+        settled = await until_settled_or(world, sender, profile, CALM_S, lambda: False)
     begun = len(world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now()).attempts)
     await asyncio.sleep(STILL_S)
     return _judge(world, outcome, profile, sender, marks, settled=settled, begun=begun)

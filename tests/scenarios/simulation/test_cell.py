@@ -181,6 +181,20 @@ def test_a_goodbye_is_heard_when_a_worker_is_asked_to_stop(made: Make) -> None:
     assert outcome.findings == []
 
 
+def test_what_at_least_once_will_repeat_is_not_at_rest(made: Make) -> None:
+    """Parked by a worker that dies over it, and repeated by the next one: the calm waits for that."""
+    cell = Cell(
+        profile="smtp-at-least-once",
+        crash=CrashPoint("commit", "lost", 4),
+        again=CrashPoint("commit", "lost", 5),
+    )
+    outcome = play(cell, *made("smtp-at-least-once"))
+
+    assert outcome.reached
+    assert outcome.findings == []
+    assert "a second copy" in outcome.events
+
+
 def test_a_sender_that_renews_its_key_is_found(made: Make) -> None:
     """The answer is lost, the second try brings another key, and the ledger has two copies."""
     sender, disk = made("http-keys")
