@@ -14,6 +14,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +139,32 @@ def _set_now(method: Any) -> None:
 
 _before: list[tuple[Any, str, Any]] = []
 
+#: What modules take out of `time` when they are loaded (`from time import monotonic`), and what it is replaced by.
+_TAKEN: dict[str, tuple[Any, Callable[[Callable[..., Any]], Callable[..., Any]]]] = {
+    name: (getattr(time, name), wrap) for place, name, wrap in PATCHES if place is time
+}
+_seen: set[str] = set()
+_takers: list[_Patch] = []
+"""Modules that hold a real clock of their own. Whether one was loaded before the first world must not matter."""
+
+
+def _taken() -> list[_Patch]:
+    """Return the patches for what modules have taken out of `time`; each module is looked at once."""
+    new = sys.modules.keys() - _seen
+    _seen.update(new)
+    for module in (sys.modules.get(name) for name in sorted(new)):
+        held = getattr(module, "__dict__", {})
+        if module is not time and not _is_ours(module):
+            _takers.extend(
+                (module, name, wrap) for name, (real, wrap) in _TAKEN.items() if held.get(name) is real
+            )
+    return _takers
+
+
+def _is_ours(module: Any) -> bool:
+    # The harness measures in real time.
+    return getattr(module, "__name__", "").partition(".")[0] in ("scenarios", "pytest", "_pytest", "xdist")
+
 
 @contextmanager
 def guarded(seed: int = 0) -> Iterator[None]:
@@ -147,7 +174,7 @@ def guarded(seed: int = 0) -> Iterator[None]:
     """
     outermost = not _before
     if outermost:
-        for place, name, wrap in (*PATCHES, (os, "urandom", _seeded)):
+        for place, name, wrap in (*PATCHES, (os, "urandom", _seeded), *_taken()):
             _before.append((place, name, vars(place).get(name)))
             setattr(place, name, wrap(getattr(place, name)))
         _set_now(_virtual_now)

@@ -7,6 +7,7 @@ processes, and a large run can be taken up where it ended.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import itertools
@@ -302,13 +303,17 @@ def quick_disk() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+_quiet = contextlib.ExitStack()
+
+
 def _begin_work(folder: str, sender: str) -> None:
     global _folder, _sender
     _sender = sender
     # Whoever began this ends it, also when both are told to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    silence()
+    # For the whole life of this process.
+    _quiet.enter_context(silence())
     # Whatever is loaded by now stays; the garbage collector need not look at it again and again.
     gc.collect()
     gc.freeze()

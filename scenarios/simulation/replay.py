@@ -242,12 +242,12 @@ def replay(file: Path) -> NoReturn:
     Exit code 0: the same end, and nothing is wrong with it. 1: the same end, with findings. 2: FILE cannot be
     played, or it came out differently.
     """
-    silence()
     console = Console(highlight=False)
     try:
         example, facts = read(file)
         console.print(Text(f"{example.sender} · {example.case}"), soft_wrap=True)
-        seen = see(example)
+        with silence():
+            seen = see(example)
     except (ReplayError, CastError) as error:
         click.echo(f"replay: {error}", err=True)
         sys.exit(2)

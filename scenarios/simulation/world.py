@@ -193,7 +193,14 @@ def _compiled_routes() -> Iterator[None]:
         routing.compile_path = before
 
 
-def silence() -> None:
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
     """Nobody reads the logs of ten thousand worlds, nor what the dead say of sessions they did not close."""
+    before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore", ResourceWarning)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            yield
+    finally:
+        logging.disable(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -324,17 +325,25 @@ def test_a_status_without_mails_is_one_sentence(tmp_path: Path) -> None:
             mine.status()
 
 
+def pid_in(text: str) -> int | None:
+    """Return the number that a program said of its child, once the whole line is there."""
+    said = re.search(r"(\d+) is there", text)
+    return int(said.group(1)) if said else None
+
+
 def test_kill_reaches_the_grandchildren(tmp_path: Path) -> None:
     """SIGKILL goes to the group: what a worker started dies with it."""
     work = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        "print('ready', child.pid, flush=True)\n"
+        "print(child.pid, 'is there', flush=True)\n"
+        "print('ready', flush=True)\n"
         "time.sleep(60)"
     )
     with sender(tmp_path, work=work) as mine:
         mine.start()
-        pid = int(mine.workers[0].out.tail().split()[-1])
+        pid = wait_until(lambda: pid_in(mine.workers[0].out.tail()), timeout_s=5.0)
+        assert pid is not None
         mine.kill()
 
         assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)

@@ -55,8 +55,8 @@ def zoo(select: str) -> None:
     if not chosen:
         names = ", ".join(sorted(sender.name for sender in ALL))
         raise click.UsageError(f"no sender is called {select!r}; there are: {names}")
-    silence()
-    went = hunts(chosen)
+    with silence():
+        went = hunts(chosen)
     console = Console()
     console.print(table_of(went))
     caught = [each for each in went if each.caught and not each.innocent]

