@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import click
 import pytest
@@ -52,6 +52,36 @@ SIGNS = {
 #: How much of the matrix can be played.
 SIZES = ("quick", "single", "full")
 TONES = {"certified": "bold green", "not certified": "bold red", "incomplete": "bold yellow"}
+
+
+class Listener:
+    """Standard output, until nobody listens any more: `simulator certify | head` still ends with a certificate."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or leave it if nobody is there."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or leave it if nobody is there."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        # What is still in the buffer must go somewhere, or the interpreter complains when it ends.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
 
 
 class OneSentence(click.Group):
@@ -127,7 +157,7 @@ def certify(
 
     Exit code 0: every applicable MUST was kept. 1: a promise was broken. 2: nothing can be said.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, file=cast(TextIO, Listener(sys.stdout)))
     try:
         file = read_sender(sender or plugin.DEFAULT_SENDER)
         for each in profile:

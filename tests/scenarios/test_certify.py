@@ -208,6 +208,22 @@ def mentioning(text: str) -> list[str]:
     return found
 
 
+def test_nobody_has_to_listen_to_the_end() -> None:
+    """With the pipe closed at once, as `| head` does sooner or later, there is no complaint and no other exit code."""
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "scenarios", "certify", "--list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+
+        assert (process.wait(), said) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("statuses", "expected"),
     [
