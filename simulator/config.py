@@ -117,11 +117,16 @@ def _whole(place: _Place, key: str, value: object, *, least: int | None = 0) -> 
 
 
 def _number(place: _Place, key: str, value: object, *, above_zero: bool = False) -> float:
-    fits = not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
-    if not fits or value < 0 or (above_zero and value == 0):  # type: ignore[operator]
+    number = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            pass  # A whole number of hundreds of digits: as unfit as infinity, and said in the same sentence.
+    if not math.isfinite(number) or number < 0 or (above_zero and number == 0):
         bound = "above 0" if above_zero else "of 0 or more"
         raise place.wrong(f'"{key}" is {_shown(value)}; it must be a number {bound}')
-    return float(value)  # type: ignore[arg-type]
+    return number
 
 
 def _flag(place: _Place, key: str, value: object) -> bool:

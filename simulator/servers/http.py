@@ -112,6 +112,7 @@ class Visitor(HttpToolsProtocol):
         self._knocked = asyncio.Event()
         self._reception: asyncio.Task[None] | None = None
 
+    # uvicorn's class narrows the argument in the same way: it only ever serves streams.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.line = HttpLine(transport, turn_deaf=self.turn_deaf)

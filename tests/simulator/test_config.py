@@ -585,3 +585,10 @@ def test_the_plan_of_the_documentation_is_a_good_one() -> None:
 
 def test_a_slow_rule_has_its_wait() -> None:
     assert one(fault="slow", delay_s=2).fault == SlowDown(delay_s=2.0)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan"), True, "2"])
+def test_a_number_that_is_none_is_one_sentence(value: object) -> None:
+    """Whatever cannot be waited for is refused by its key, also a whole number that no float can hold."""
+    with pytest.raises(PlanError, match=r'"delay_s" is .*; it must be a number'):
+        read_plan({"rule": [{"fault": "slow", "delay_s": value}]}, "test")
