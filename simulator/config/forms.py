@@ -1,0 +1,101 @@
+"""How the values of keys are written: numbers, texts, patterns, reply codes, `Retry-After`; each form in one place."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from simulator.config.place import Place, shown
+from simulator.provider.answer import RetryAfter, RetryAfterKind
+from simulator.provider.plan import Pattern
+
+
+def read_whole(place: Place, key: str, value: object, *, least: int | None = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        bound = "" if least is None else f" of {least} or more"
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a whole number{bound}')
+    return value
+
+
+def read_number(place: Place, key: str, value: object, *, above_zero: bool = False) -> float:
+    number = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            pass  # A whole number of hundreds of digits: as unfit as infinity, and said in the same sentence.
+    if not math.isfinite(number) or number < 0 or (above_zero and number == 0):
+        bound = "above 0" if above_zero else "of 0 or more"
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a number {bound}')
+    return number
+
+
+def read_flag(place: Place, key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be true or false')
+    return value
+
+
+def read_text(place: Place, key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a text')
+    return value
+
+
+def read_pattern(place: Place, key: str, value: object) -> Pattern:
+    text = read_text(place, key, value)
+    if not text and key != "sender":
+        raise place.wrong(
+            f'"{key}" is empty; give an exact text, a wildcard like "*@example.org" or a "/regex/"'
+        )
+    pattern = Pattern(text)
+    try:
+        pattern.matches("")
+    except re.error as problem:
+        raise place.wrong(f'"{key}" is {shown(text)}, which is no regular expression: {problem}') from problem
+    return pattern
+
+
+def read_code(place: Place, key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 200 <= value <= 599:
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a reply code from 200 to 599')
+    return value
+
+
+def read_enhanced(place: Place, key: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}", value):
+        raise place.wrong(
+            f'"{key}" is {shown(value)}; it must be an enhanced code like "4.3.0" (class 2, 4 or 5)'
+        )
+    return value
+
+
+def read_retry_after(place: Place, key: str, value: object) -> RetryAfter:
+    match value:
+        case bool():
+            pass
+        case int() | float() if math.isfinite(value) and value >= 0:
+            return RetryAfter(kind=RetryAfterKind.SECONDS, seconds=float(value))
+        case "zero":
+            return RetryAfter(kind=RetryAfterKind.ZERO)
+        case "garbage":
+            return RetryAfter(kind=RetryAfterKind.GARBAGE)
+        case str() if date := re.fullmatch(r"date:([0-9]{1,9}(?:\.[0-9]{1,9})?)", value):
+            return RetryAfter(kind=RetryAfterKind.DATE, seconds=float(date[1]))
+    raise place.wrong(
+        f'"{key}" is {shown(value)}; it must be a number of seconds, "date:30" (an HTTP-date 30 s ahead), '
+        f'"zero" or "garbage"'
+    )
+
+
+#: How each parameter of a fault is read; a test holds that every field of every fault stands here.
+PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
+    "code": read_code,
+    "enhanced": read_enhanced,
+    "text": read_text,
+    "retry_after": read_retry_after,
+    "body": read_text,
+    "delay_s": read_number,
+}

@@ -1,0 +1,49 @@
+"""Where in a plan we are, and the one sentence that says what is wrong there."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class PlanError(ValueError):
+    """A plan cannot be used. The message is one sentence: where, what was given, what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a plan we are reading."""
+
+    source: str
+    part: str = ""
+
+    def wrong(self, says: str) -> PlanError:
+        where = f"{self.source}: {self.part}: " if self.part else f"{self.source}: "
+        return PlanError(f"{where}{says}")
+
+    def at(self, part: str) -> Place:
+        return Place(self.source, part)
+
+
+def shown(value: object) -> str:
+    """Show a value as it would be written in a plan, shortened."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def did_you_mean(given: object, known: Collection[str]) -> str:
+    """Return a did-you-mean, or the list of what is known."""
+    close = difflib.get_close_matches(str(given), sorted(known), n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(known))}"
+
+
+def refuse_unknown(place: Place, data: Mapping[str, Any], known: Collection[str], what: str = "key") -> None:
+    for key in data:
+        if key not in known:
+            raise place.wrong(f'there is no {what} "{key}"; {did_you_mean(key, known)}')

@@ -1,0 +1,141 @@
+"""Rules: from a table of keys to a fault, the stages it strikes at, and whom it means."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.config.conditions import (
+    STAGES,
+    WHEN_KEYS,
+    WHO_KEYS,
+    read_per,
+    read_when,
+    read_who,
+    where_known,
+)
+from simulator.config.forms import PARAMETERS, read_text
+from simulator.config.place import Place, did_you_mean, shown
+from simulator.provider.faults import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, RefuseRecipients
+from simulator.provider.plan import Rule
+
+RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
+
+
+def read_rules(rules: object, source: str, *, start: int = 1) -> tuple[Rule, ...]:
+    """Read a list of rules. `start` is the number of the first one (when they are appended). Raise `PlanError`."""
+    if not isinstance(rules, Sequence) or isinstance(rules, (str, bytes)):
+        raise Place(source).wrong(f"the rules are {shown(rules)}; they must be a list ([[rule]] in TOML)")
+    return tuple(_read_rule(data, source, number) for number, data in enumerate(rules, start))
+
+
+def _read_rule(data: object, source: str, number: int) -> Rule:
+    place = Place(source, f"rule {number}")
+    if not isinstance(data, Mapping):
+        raise place.wrong(f"a rule is a table of keys, not {shown(data)}")
+    name = read_text(place, "name", data.get("name", f"rule {number}"))
+    if not name.strip() or not name.isprintable():
+        raise place.wrong(f'"name" is {shown(name)}; give a short printable name or leave it out')
+    if "name" in data:
+        place = place.at(f"rule {number} ({shown(name)})")
+
+    fault_name, spelling_stage, defaults = _fault_named(place, data)
+    kind = FAULTS[fault_name]
+    given = dict(data)
+    if kind is RefuseRecipients and "recipients" in given and "recipient" not in given:
+        # Whom it refuses reads better in the plural; it is the same condition.
+        given["recipient"] = given.pop("recipients")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for key in given:
+        if key in RULE_KEYS or key in fields:
+            continue
+        if key in PARAMETERS:
+            having = [f'"{other}"' for other, it in FAULTS.items() if _has_field(it, key)]
+            raise place.wrong(
+                f'the fault "{data["fault"]}" has no key "{key}"; it belongs to {" and ".join(having)}'
+            )
+        raise place.wrong(f'there is no key "{key}"; {did_you_mean(key, (*RULE_KEYS, *fields))}')
+    parameters = defaults | {key: PARAMETERS[key](place, key, given[key]) for key in fields if key in given}
+    for key, field in fields.items():
+        if key not in parameters and field.default is dataclasses.MISSING:
+            raise place.wrong(f'the fault "{data["fault"]}" needs the key "{key}"')
+    fault = kind(**parameters)
+
+    who, wires = read_who(place, given)
+    when, sticks_to_mail = read_when(place, given)
+    per = read_per(place, given)
+    stages = _read_stages(place, given, fault, spelling_stage, wires)
+    stages = where_known(place, given, stages, who, per, sticks_to_mail)
+    return Rule(
+        name=name,
+        fault=fault,
+        stages=frozenset(stages),
+        who=who,
+        when=when,
+        per=per,
+        sticks_to_mail=sticks_to_mail,
+        written=json.dumps({"name": name} | dict(data), ensure_ascii=False),
+    )
+
+
+def _has_field(kind: type[Fault], key: str) -> bool:
+    return any(field.name == key for field in dataclasses.fields(kind))
+
+
+def _fault_named(place: Place, data: Mapping[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the fault's own name, the stage its spelling fixes, and the spelling's defaults."""
+    if "fault" not in data:
+        raise place.wrong(f'the key "fault" is missing; known are {", ".join(sorted({*FAULTS, *SPELLINGS}))}')
+    given = data["fault"]
+    if isinstance(given, str) and given in FAULTS:
+        return given, None, {}
+    if isinstance(given, str) and given in SPELLINGS:
+        spelling = SPELLINGS[given]
+        return spelling.fault, spelling.stage, dict(spelling.defaults)
+    raise place.wrong(
+        f'"fault" is {shown(given)}, which is no fault; {did_you_mean(given, {*FAULTS, *SPELLINGS})}'
+    )
+
+
+def _read_stages(
+    place: Place, data: Mapping[str, Any], fault: Fault, spelling_stage: str | None, wires: Sequence[str]
+) -> set[tuple[str, str]]:
+    if spelling_stage is not None:
+        return {
+            (wire, spelling_stage) for wire in _wires_of_spelling(place, data, fault, spelling_stage, wires)
+        }
+    stage = None
+    if "stage" in data:
+        stage = read_text(place, "stage", data["stage"])
+        known = {each for wire in wires for each in STAGES[wire]}
+        if stage not in {each for stages in STAGES.values() for each in stages}:
+            raise place.wrong(f'"stage" is {shown(stage)}, which is no stage; {did_you_mean(stage, known)}')
+        if stage not in known:
+            (wire,) = wires  # both wires together have every stage
+            raise place.wrong(
+                f'the stage "{stage}" does not exist on {wire.upper()}; its stages are {", ".join(STAGES[wire])}'
+            )
+    if stage is None:
+        return {(wire, NATURAL_STAGE[wire][fault.name]) for wire in wires}
+    if stage not in fault.stages:
+        fitting = [each for each in fault.stages if any(each in STAGES[wire] for wire in wires)]
+        raise place.wrong(
+            f'the fault "{fault.name}" cannot strike at stage "{stage}"; it can at {", ".join(fitting)}'
+        )
+    return {(wire, stage) for wire in wires if stage in STAGES[wire]}
+
+
+def _wires_of_spelling(
+    place: Place, data: Mapping[str, Any], fault: Fault, spelling_stage: str, wires: Sequence[str]
+) -> list[str]:
+    """`accept_then_X` may name the stage at which the mail is accepted, or that of the answer, or none."""
+    given = data.get("stage", spelling_stage)
+    left = [wire for wire in wires if given in (spelling_stage, NATURAL_STAGE[wire][fault.name])]
+    if not left:
+        raise place.wrong(
+            f'"{data["fault"]}" strikes at stage "{spelling_stage}", not at {shown(given)}; '
+            f'leave "stage" out, or write the fault "{fault.name}"'
+        )
+    return left

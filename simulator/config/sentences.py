@@ -1,0 +1,79 @@
+"""What a rule does, in one plain sentence."""
+
+from __future__ import annotations
+
+from simulator.provider.answer import spoken
+from simulator.provider.faults import AFTER_BOOKING, Drop, RefuseRecipients, SlowDown
+from simulator.provider.plan import Per, Rule
+
+
+def explain(rule: Rule) -> str:
+    """Return one plain sentence that says what a rule does."""
+    return f"{rule.name}: {_where(rule)}{_whom(rule)}{_often(rule)}, {_what(rule)}."
+
+
+def _where(rule: Rule) -> str:
+    places = [
+        f'{wire.upper()} "{stage}"{" (already booked)" if (wire, stage) in AFTER_BOOKING else ""}'
+        for wire, stage in sorted(rule.stages, reverse=True)
+    ]
+    return f"at {' and '.join(places)}"
+
+
+def _whom(rule: Rule) -> str:
+    parts = [
+        f"{label} {pattern.text}"
+        for label, pattern in (
+            ("account", rule.who.account),
+            ("dialect", rule.who.dialect),
+            ("sender", rule.who.sender),
+            ("recipient", rule.who.recipient),
+            ("key", rule.who.key),
+            *((f"header {name}", pattern) for name, pattern in rule.who.headers),
+        )
+        if pattern is not None
+    ]
+    return f", for {' and '.join(parts)}" if parts else ""
+
+
+def _often(rule: Rule) -> str:
+    when, parts = rule.when, []
+    if when.skip:
+        parts.append(f"leaving the first {when.skip} alone")
+    if when.first is not None:
+        parts.append("on the first occasion" if when.first == 1 else f"on the first {when.first} occasions")
+    if when.every is not None and when.every > 1:
+        parts.append(f"on every {nth(when.every)} occasion")
+    if when.attempt is not None:
+        parts.append(f"in the {nth(when.attempt)} attempt")
+    if when.probability is not None:
+        parts.append(f"with probability {when.probability:g}")
+    if when.from_s is not None:
+        parts.append(f"from {when.from_s:g} s on")
+    if when.until_s is not None:
+        parts.append(f"until {when.until_s:g} s")
+    if when.times is not None:
+        parts.append("once" if when.times == 1 else f"at most {when.times} times")
+    if rule.per is not Per.PLAN:
+        parts.append(f"counted per {rule.per}")
+    if rule.sticks_to_mail:
+        parts.append("then for ever on that mail")
+    return "".join(f", {part}" for part in parts) or ", every time"
+
+
+def nth(number: int) -> str:
+    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{last}"
+
+
+def _what(rule: Rule) -> str:
+    match rule.fault:
+        case Drop():
+            return "take the mail, say yes and never deliver it"
+        case RefuseRecipients(code=code, text=text):
+            return f"refuse the recipient with {code} {text}"
+        case SlowDown(delay_s=delay_s):
+            return f"wait {delay_s:g} s, then go on"
+        case fault:
+            answer = fault.answer()
+            return f"answer {spoken(answer)}" if fault.name == "reply" else spoken(answer)

@@ -1,0 +1,55 @@
+"""What is allowed but hardly meant is a warning; what makes sense is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.config import (
+    read_plan,
+    warnings,
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ([{"fault": "hang", "first": 0}], "can never strike: first = 0"),
+        ([{"fault": "hang", "times": 0}], "can never strike: times = 0"),
+        ([{"fault": "hang", "probability": 0}], "can never strike: probability = 0"),
+        ([{"fault": "hang", "from_s": 5, "until_s": 5}], "its time window is empty"),
+        ([{"fault": "hang", "until_s": 0}], "its time window is empty"),
+        ([{"fault": "hang", "first": 2, "every": 3}], "the 3rd occasion is not among the first 2"),
+        ([{"fault": "reply", "code": 451, "enhanced": "5.0.0"}], "says 451 and 5.0.0, which contradict each other"),
+        ([{"fault": "reply", "code": 451, "body": "x", "dialect": "smtp"}], 'gives a "body", which has no place on SMTP'),
+        ([{"fault": "reply", "code": 451, "enhanced": "4.0.0", "dialect": "http"}], "has no place on HTTP"),
+        ([{"fault": "hang", "stage": "body"}], '"body" means two things; add "dialect"'),
+        ([{"name": "a", "fault": "hang"}, {"name": "a", "fault": "hang", "stage": "rcpt"}], "has the name of an earlier rule"),
+        ([{"name": "a", "fault": "hang"}, {"fault": "reset"}], 'rule 2 ("rule 2") can never strike: "a" always decides before it'),
+        ([{"name": "a", "fault": "hang", "recipient": "x"}, {"fault": "reset", "recipient": "x", "first": 1}], '"a" always decides before it'),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[dict[str, Any]], says: str) -> None:
+    found = warnings(read_plan({"rule": rules}, "plan.toml"))
+
+    assert any(says in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [{"fault": "slow", "delay_s": 1}, {"fault": "hang"}],
+        [{"fault": "hang", "first": 1}, {"fault": "reset"}],
+        [{"fault": "hang", "recipient": "x"}, {"fault": "reset"}],
+        [{"fault": "hang", "stage": "rcpt"}, {"fault": "reset"}],
+        [{"fault": "refuse_recipients"}, {"fault": "hang", "stage": "validate"}],
+        [{"fault": "hang", "dialect": "smtp"}, {"fault": "reset"}],
+        [{"fault": "hang", "from_s": 1, "until_s": 2}],
+        [{"fault": "reply", "code": 451, "enhanced": "4.3.0"}],
+    ],
+    ids=str,
+)
+def test_a_plan_that_makes_sense_has_no_warnings(rules: list[dict[str, Any]]) -> None:
+    assert warnings(read_plan({"rule": rules}, "plan.toml")) == []

@@ -1,0 +1,43 @@
+"""A plan is shown as it was written, and a rule made in code as somebody would write it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from simulator.config import (
+    plan_as_json,
+    read_plan,
+    rule_as_json,
+)
+from simulator.provider.idempotency import KeyRules
+from simulator.provider.limits import Limits
+from simulator.provider.provider import Provider
+from tests.simulator.config.plans import WRITTEN, one
+from tests.simulator.provider.mails import NOW
+
+
+def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
+    written = {"name": "lost", "fault": "accept_then_hang_up", "stage": "message", "sticks": "once"}
+    setup = read_plan({"seed": 3, "rule": [written], "limits": {"burst": 2}}, "plan.toml")
+    account = Provider(setup=setup, now=NOW).account("default", NOW)
+
+    assert plan_as_json(account) == {
+        "seed": 3,
+        "rules": [written | {"seen": 0, "fired": 0}],
+        "idempotency": dataclasses.asdict(KeyRules()),
+        "limits": dataclasses.asdict(Limits(burst=2)),
+    }
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=str)
+def test_a_rule_made_in_code_is_shown_as_somebody_would_write_it(written: dict[str, Any]) -> None:
+    """Read back, it is the same rule."""
+    rule = dataclasses.replace(one(**written), written=None)
+    shown = rule_as_json(rule)
+
+    assert json.loads(json.dumps(shown)) == shown
+    assert one(**shown) == rule
