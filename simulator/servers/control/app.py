@@ -1,0 +1,115 @@
+"""The control API put together: rows become routes, problems become documents, the guard stands in front.
+
+Whoever adds a noun writes a module with `ENDPOINTS` and names it in `NOUNS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from simulator.clock import Clock
+from simulator.provider.provider import Provider
+from simulator.servers.control import attempts, health, messages, obligations, plan
+from simulator.servers.control.context import Context
+from simulator.servers.control.endpoint import Endpoint
+from simulator.servers.control.guard import Guard
+from simulator.servers.control.moves import Moves
+from simulator.servers.control.problems import Refusal, problem
+from simulator.servers.wire import Holds
+from simulator.store import Store, StoreError
+from simulator.store.committer import Committer
+
+PREFIX = "/_simulator/v1"
+
+#: Everything there is. A path with a place-holder comes after those that it would swallow.
+NOUNS = (health, plan, messages, attempts, obligations)
+ENDPOINTS: tuple[Endpoint, ...] = tuple(row for noun in NOUNS for row in noun.ENDPOINTS)
+
+
+class ControlApi:
+    """The endpoints under `/_simulator/v1`. `app` is the ASGI application, guard included."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        holds: Holds,
+        store: Store,
+        committer: Committer,
+        moves: Moves,
+        clock: Clock,
+        *,
+        token: str | None = None,
+        bound_host: str = "127.0.0.1",
+    ) -> None:
+        context = Context(
+            provider=provider, holds=holds, store=store, committer=committer, moves=moves, clock=clock
+        )
+        paths = dict.fromkeys(row.path for row in ENDPOINTS)
+        self.routes = [
+            Route(
+                f"{PREFIX}{path}", _Path(context, {row.method: row for row in ENDPOINTS if row.path == path})
+            )
+            for path in paths
+        ]
+        self.app: ASGIApp = Guard(
+            Starlette(
+                routes=self.routes,
+                exception_handlers={
+                    HTTPException: _http_problem,
+                    Refusal: _refusal,
+                    StoreError: _store_problem,
+                },
+            ),
+            token=token,
+            bound_host=bound_host,
+        )
+
+    def endpoints(self) -> list[tuple[str, str]]:
+        """Return every (method, path) there is."""
+        return [(row.method, f"{PREFIX}{row.path}") for row in ENDPOINTS]
+
+
+class _Path:
+    """One path and its methods: a plain ASGI application, so that one path is one route."""
+
+    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
+        self._context = context
+        self._methods = methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        endpoint = self._methods.get(request.method)
+        if endpoint is None:
+            allowed = ", ".join(self._methods)
+            raise HTTPException(
+                405, f"{request.method} is not possible here; {allowed} is", {"allow": allowed}
+            )
+        try:
+            response = await endpoint.serve(self._context, request)
+        except ClientDisconnect:
+            return  # Nobody is there to be told anything.
+        await response(scope, receive, send)
+
+
+async def _http_problem(request: Request, trouble: Exception) -> Response:
+    assert isinstance(trouble, HTTPException)
+    detail = trouble.detail
+    if trouble.status_code == 404:
+        detail = f"there is nothing at {request.url.path}; try {PREFIX}/health"
+    return problem(trouble.status_code, detail, trouble.headers)
+
+
+async def _refusal(request: Request, trouble: Exception) -> Response:
+    assert isinstance(trouble, Refusal)
+    return problem(trouble.status, trouble.detail)
+
+
+async def _store_problem(request: Request, trouble: Exception) -> Response:
+    return problem(503, str(trouble))

@@ -1,0 +1,32 @@
+"""What the endpoints work with: one running service, as seen from the control API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from simulator.clock import Clock
+from simulator.provider.provider import Account, Provider
+from simulator.servers.control.moves import Moves
+from simulator.servers.wire import Holds
+from simulator.store import Store
+from simulator.store.committer import Committer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The parts of a service that endpoints read and command."""
+
+    provider: Provider
+    holds: Holds
+    store: Store
+    committer: Committer
+    moves: Moves
+    clock: Clock
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def again(self, account: Account) -> Account:
+        """Return the account of this name as it is now: a reset puts another one in its place."""
+        return self.provider.account(account.name, self.now())

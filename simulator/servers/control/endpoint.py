@@ -1,0 +1,178 @@
+"""A row of the table of endpoints: what is asked, with which parameters and body, and what is answered.
+
+The same rows route, check what comes in, and make the OpenAPI document, so that the three cannot differ.
+A module per noun (`messages`, `plan`, …) holds its rows in `ENDPOINTS`; `app` puts them together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from simulator.provider.provider import DEFAULT_ACCOUNT, Account
+from simulator.servers.control.context import Context
+from simulator.servers.control.problems import Refusal
+
+#: Largest body of a request: some 100,000 obligations.
+MAX_BODY_BYTES = 32 * 1024 * 1024
+MAX_ACCOUNT_CHARS = 200
+
+
+# --- parameters -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of the query: how it is read, and what is said of it. Left out, it is `default`."""
+
+    name: str
+    says: str
+    read: Callable[[str, str], Any]
+    """Turns (name, text) into the value; raises `Refusal`."""
+    schema: Mapping[str, Any]
+    default: Any = None
+
+
+def text(name: str, says: str) -> Parameter:
+    """Any text."""
+    return Parameter(name=name, says=says, read=lambda _, given: given, schema={"type": "string"})
+
+
+def choice(name: str, says: str, *known: str) -> Parameter:
+    """One of these words."""
+
+    def read(_: str, given: str) -> str:
+        if given not in known:
+            raise Refusal(400, f"there is no {name} {given[:20]!r}; known are {', '.join(known)}")
+        return given
+
+    return Parameter(name=name, says=says, read=read, schema={"type": "string", "enum": list(known)})
+
+
+def whole(name: str, says: str, *, default: int, least: int = 0, most: int = 999_999_999) -> Parameter:
+    """A whole number in these bounds."""
+
+    def read(_: str, given: str) -> int:
+        if not (given.isascii() and given.isdecimal() and len(given) < 10 and least <= int(given) <= most):
+            raise Refusal(400, f"{name} must be a whole number from {least} to {most}, not {given[:20]!r}")
+        return int(given)
+
+    schema = {"type": "integer", "minimum": least, "maximum": most, "default": default}
+    return Parameter(name=name, says=says, read=read, schema=schema, default=default)
+
+
+def seconds(name: str, says: str, *, default: float, most: float) -> Parameter:
+    """A length of time from 0 to `most`."""
+
+    def read(_: str, given: str) -> float:
+        try:
+            value = float(given)
+        except ValueError:
+            value = math.nan
+        if not 0.0 <= value <= most:
+            raise Refusal(400, f"{name} must be a number from 0 to {most:g}, not {given[:20]!r}")
+        return value
+
+    schema = {"type": "number", "minimum": 0, "maximum": most, "default": default}
+    return Parameter(name=name, says=says, read=read, schema=schema, default=default)
+
+
+def flag(name: str, says: str) -> Parameter:
+    """`true` or `false`; named without a value it is true."""
+    words = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+    def read(_: str, given: str) -> bool:
+        if given.lower() not in words:
+            raise Refusal(400, f"{name} must be true or false, not {given[:20]!r}")
+        return words[given.lower()]
+
+    return Parameter(name=name, says=says, read=read, schema={"type": "boolean"}, default=False)
+
+
+def _account(_: str, given: str) -> str:
+    if not given or len(given) > MAX_ACCOUNT_CHARS or not given.isprintable():
+        raise Refusal(
+            400, f"an account name has 1 to {MAX_ACCOUNT_CHARS} printable characters, not {given[:20]!r}"
+        )
+    return given
+
+
+ACCOUNT = Parameter(
+    name="account",
+    says="The account that is meant; naming one is what makes it.",
+    read=_account,
+    schema={"type": "string", "minLength": 1, "maxLength": MAX_ACCOUNT_CHARS, "default": DEFAULT_ACCOUNT},
+    default=DEFAULT_ACCOUNT,
+)
+
+
+# --- the row ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that passed the checks of its row."""
+
+    request: Request
+    account: Account
+    given: Mapping[str, Any]
+    """Every parameter of the row, read, or its default."""
+    body: Any = None
+    """The JSON of the body, if the row takes one."""
+
+    def path(self, name: str) -> str:
+        value: str = self.request.path_params[name]
+        return value
+
+
+Does = Callable[[Context, Asked], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One method at one path."""
+
+    method: str
+    path: str
+    says: str
+    does: Does
+    parameters: tuple[Parameter, ...] = field(default=())
+    takes_body: bool = False
+
+    async def serve(self, context: Context, request: Request) -> Response:
+        """Check a request and answer it. Raises `Refusal`."""
+        given = self._read(request)
+        body = await read_json(request) if self.takes_body else None
+        account = context.provider.account(given.pop(ACCOUNT.name), context.now())
+        return await self.does(context, Asked(request=request, account=account, given=given, body=body))
+
+    def _read(self, request: Request) -> dict[str, Any]:
+        known = {each.name: each for each in (ACCOUNT, *self.parameters)}
+        for name in request.query_params:
+            if name not in known:
+                raise Refusal(400, f"there is no parameter {name!r} here; known are {', '.join(known)}")
+        return {
+            name: each.read(name, request.query_params[name])
+            if name in request.query_params
+            else each.default
+            for name, each in known.items()
+        }
+
+
+async def read_json(request: Request) -> Any:
+    """Return the JSON of the body; never keeps more than `MAX_BODY_BYTES`. Raises `Refusal`."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise Refusal(413, f"the body may have {MAX_BODY_BYTES} bytes at most")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise Refusal(400, f"the body is not JSON: {problem}") from problem

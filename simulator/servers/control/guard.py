@@ -1,0 +1,59 @@
+"""Who may command the provider: whoever knows the admin token, else this machine and no web page's script."""
+
+from __future__ import annotations
+
+import ipaddress
+from secrets import compare_digest
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from simulator.servers.control.problems import Refusal, problem
+
+
+class Guard:
+    """Lets in whoever may command the provider, and answers everybody else with a problem.
+
+    With a token: whoever knows it. Without: this machine, under one of its own names (a page whose host name
+    was rebound to 127.0.0.1 sends its own name) and not on behalf of another site (Origin).
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str | None, bound_host: str) -> None:
+        self._app = app
+        self._token = token
+        self._bound_host = bound_host.strip("[]").lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(Request(scope))
+        except Refusal as refusal:
+            await problem(refusal.status, refusal.detail)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _check(self, request: Request) -> None:
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            raise Refusal(403, f"a page of {origin} may not command this simulator")
+        if self._token is not None:
+            given = request.headers.get("authorization", "").encode("latin-1")
+            if not compare_digest(given, f"Bearer {self._token}".encode()):
+                raise Refusal(401, "this simulator wants its admin token: Authorization: Bearer <token>")
+            return
+        if request.client is None or not is_loopback(request.client.host):
+            raise Refusal(403, "without an admin token only this machine may command the simulator")
+        name = (urlsplit(f"//{host}").hostname or "").lower()
+        if not (is_loopback(name) or name == self._bound_host):
+            raise Refusal(403, f"the Host header names {name!r}; use 127.0.0.1 or localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine, by name or by address."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

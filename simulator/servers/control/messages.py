@@ -1,0 +1,116 @@
+"""The endpoints of what was really accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from simulator.provider.ledger import Acceptance
+from simulator.provider.provider import Account
+from simulator.servers.control.context import Context
+from simulator.servers.control.endpoint import Asked, Endpoint, seconds, text, whole
+from simulator.servers.control.problems import Refusal
+from simulator.servers.control.said import Said
+
+MAX_WAIT_S = 300.0
+DEFAULT_WAIT_S = 10.0
+
+COUNT = whole("count", "How many to wait for.", default=1)
+TIMEOUT = seconds("timeout_s", "How long to wait, in seconds.", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
+
+FILTERS = (
+    text("to", "A recipient; case does not matter."),
+    text("message_id", "A Message-ID, with or without its angle brackets."),
+    text("key", "An idempotency key."),
+    text("q", "A text in subject, addresses, Message-ID or key."),
+)
+
+
+async def list_messages(context: Context, asked: Asked) -> Response:
+    return Said({"messages": _shown(asked.account, _find(asked.account, asked))})
+
+
+async def wait_for_messages(context: Context, asked: Asked) -> Response:
+    count = asked.given["count"]
+
+    def look() -> tuple[list[Acceptance], bool]:
+        found = _find(context.again(asked.account), asked)
+        return found, len(found) >= count
+
+    found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
+    return Said({"messages": _shown(context.again(asked.account), found), "complete": complete})
+
+
+async def show_message(context: Context, asked: Asked) -> Response:
+    return Said(_shown(asked.account, [_acceptance(asked)])[0])
+
+
+async def show_raw(context: Context, asked: Asked) -> Response:
+    acceptance = _acceptance(asked)
+    await context.committer.commit()
+    raw = await asyncio.to_thread(context.store.raw, acceptance.id)
+    if raw is None:
+        raise Refusal(404, f"the bytes of {acceptance.id} are not kept any more")
+    # What senders send must not run as a page of ours.
+    headers = {"x-content-type-options": "nosniff", "content-disposition": "attachment"}
+    return Response(raw, media_type="message/rfc822", headers=headers)
+
+
+def _acceptance(asked: Asked) -> Acceptance:
+    id_ = asked.path("id")
+    acceptance = asked.account.ledger.get(id_)
+    if acceptance is None:
+        raise Refusal(404, f"account {asked.account.name!r} has no message {id_!r}")
+    return acceptance
+
+
+def _find(account: Account, asked: Asked) -> list[Acceptance]:
+    return account.ledger.search(**{each.name: asked.given[each.name] for each in FILTERS})
+
+
+def _shown(account: Account, found: Sequence[Acceptance]) -> list[dict[str, Any]]:
+    copies = Counter(each.sha256 for each in account.ledger.acceptances)
+    return [
+        {
+            "id": each.id,
+            "account": each.account,
+            "dialect": each.dialect,
+            "accepted_at": each.accepted_at.isoformat(),
+            "sender": each.sender,
+            "recipients": list(each.recipients),
+            "message_id": each.message_id,
+            "key": each.key,
+            "subject": each.subject,
+            "size_bytes": each.size_bytes,
+            "sha256": each.sha256,
+            "obligation": each.obligation,
+            "fate": each.fate.value,
+            "copies_of_body": copies[each.sha256],
+            "attempt": each.attempt,
+        }
+        for each in found
+    ]
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/messages",
+        says="List acceptances, oldest first.",
+        does=list_messages,
+        parameters=FILTERS,
+    ),
+    Endpoint(
+        method="GET",
+        path="/messages/wait",
+        says="Wait until enough acceptances match.",
+        does=wait_for_messages,
+        parameters=(*FILTERS, COUNT, TIMEOUT),
+    ),
+    Endpoint(method="GET", path="/messages/{id}", says="Show one acceptance.", does=show_message),
+    Endpoint(method="GET", path="/messages/{id}/raw", says="Give the bytes of a mail.", does=show_raw),
+)

@@ -1,0 +1,94 @@
+"""The endpoints of what was promised, and of the verdict: promises against ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from simulator.provider.obligations import Obligation, Reported
+from simulator.servers.control.context import Context
+from simulator.servers.control.endpoint import Asked, Endpoint, flag
+from simulator.servers.control.problems import Refusal
+from simulator.servers.control.said import Said
+
+_KEYS = ("ref", "recipient", "copies", "sha256", "state")
+
+
+async def list_obligations(context: Context, asked: Asked) -> Response:
+    return Said({"obligations": [_shown(each) for each in asked.account.obligations.values()]})
+
+
+async def enter_obligations(context: Context, asked: Asked) -> Response:
+    data = asked.body
+    entries = data.get("obligations") if isinstance(data, dict) else data
+    if not isinstance(entries, list):
+        raise Refusal(422, 'the body must be {"obligations": [{"ref": …, "recipient": …}, …]}')
+    obligations = [_read(entry, asked.account.name, n) for n, entry in enumerate(entries, 1)]
+    context.provider.owe(obligations, context.now())
+    await context.committer.commit()
+    return Said({"obligations": len(obligations)})
+
+
+async def show_verdict(context: Context, asked: Asked) -> Response:
+    judgement = context.provider.judge(asked.account.name, context.now(), final=asked.given["final"])
+    return Said(judgement.as_json())
+
+
+def _shown(obligation: Obligation) -> dict[str, Any]:
+    return {
+        "ref": obligation.ref,
+        "recipient": obligation.recipient,
+        "copies": obligation.copies,
+        "sha256": obligation.sha256,
+        "state": None if obligation.state is None else obligation.state.value,
+    }
+
+
+def _read(entry: object, account: str, number: int) -> Obligation:
+    where = f"obligation {number}"
+    if not isinstance(entry, dict):
+        raise Refusal(422, f"{where} must be an object with ref and recipient")
+    for key in entry:
+        if key not in _KEYS:
+            raise Refusal(422, f"{where}: there is no key {key!r}; known are {', '.join(_KEYS)}")
+    for key in ("ref", "recipient"):
+        if not isinstance(entry.get(key), str) or not entry[key]:
+            raise Refusal(422, f"{where}: {key} must be a text that is not empty")
+    copies = entry.get("copies", 1)
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 0:
+        raise Refusal(422, f"{where}: copies must be a whole number of 0 or more")
+    sha256 = entry.get("sha256")
+    if sha256 is not None and not (isinstance(sha256, str) and len(sha256) == 64):
+        raise Refusal(422, f"{where}: sha256 must be 64 hex digits or null")
+    state = entry.get("state")
+    states = {each.value for each in Reported}
+    if state is not None and state not in states:
+        raise Refusal(422, f"{where}: there is no state {state!r}; known are {', '.join(sorted(states))}")
+    return Obligation(
+        account=account,
+        ref=entry["ref"],
+        recipient=entry["recipient"],
+        copies=copies,
+        sha256=None if sha256 is None else sha256.lower(),
+        state=None if state is None else Reported(state),
+    )
+
+
+ENDPOINTS = (
+    Endpoint(method="GET", path="/obligations", says="List what was promised.", does=list_obligations),
+    Endpoint(
+        method="POST",
+        path="/obligations",
+        says="Enter what was promised.",
+        does=enter_obligations,
+        takes_body=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/verdict",
+        says="Compare promises with the ledger.",
+        does=show_verdict,
+        parameters=(flag("final", "Nothing more will come: what is still open is lost."),),
+    ),
+)

@@ -1,0 +1,74 @@
+"""The endpoints of the fault plan, and the release of what its holds keep back."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from simulator.config import PlanError, plan_as_json, read_plan, read_rules
+from simulator.provider.provider import Account, Setup
+from simulator.servers.control.context import Context
+from simulator.servers.control.endpoint import Asked, Endpoint, flag
+from simulator.servers.control.problems import Refusal
+from simulator.servers.control.said import Said
+
+
+def _in_force(context: Context, account: Account) -> Response:
+    return Said(plan_as_json(context.again(account)))
+
+
+async def show_plan(context: Context, asked: Asked) -> Response:
+    return _in_force(context, asked.account)
+
+
+async def set_plan(context: Context, asked: Asked) -> Response:
+    try:
+        setup = read_plan(asked.body, "PUT plan")
+    except PlanError as problem:
+        raise Refusal(422, str(problem)) from problem
+    context.provider.set_up(asked.account.name, setup, context.now())
+    return _in_force(context, asked.account)
+
+
+async def add_rules(context: Context, asked: Asked) -> Response:
+    data = asked.body
+    if isinstance(data, dict):
+        unknown = sorted(set(data) - {"rule", "rules"})
+        if "fault" in data:
+            data = [data]
+        elif unknown:
+            raise Refusal(422, f'POST plan appends rules only; "{unknown[0]}" can be changed with PUT plan')
+        else:
+            data = data.get("rule", data.get("rules", []))
+    try:
+        rules = read_rules(data, "POST plan", start=len(asked.account.plan.plan.rules) + 1)
+    except PlanError as problem:
+        raise Refusal(422, str(problem)) from problem
+    context.provider.add_rules(asked.account.name, rules, context.now())
+    return _in_force(context, asked.account)
+
+
+async def heal(context: Context, asked: Asked) -> Response:
+    if asked.given["all"]:
+        context.provider.set_up(asked.account.name, Setup(), context.now())
+    else:
+        context.provider.heal(asked.account.name, context.now())
+    return _in_force(context, asked.account)
+
+
+async def release(context: Context, asked: Asked) -> Response:
+    return Said({"released": context.holds.release(asked.account.name)})
+
+
+ENDPOINTS = (
+    Endpoint(method="GET", path="/plan", says="Show the plan in force.", does=show_plan),
+    Endpoint(method="PUT", path="/plan", says="Replace the whole plan.", does=set_plan, takes_body=True),
+    Endpoint(method="POST", path="/plan", says="Append rules.", does=add_rules, takes_body=True),
+    Endpoint(
+        method="DELETE",
+        path="/plan",
+        says="Take all rules away: the provider is healthy.",
+        does=heal,
+        parameters=(flag("all", "Also treat keys and limits as usual again."),),
+    ),
+    Endpoint(method="POST", path="/release", says="Let go the answers that are held.", does=release),
+)

@@ -1,0 +1,65 @@
+"""The control API put together: documented, and every mistake is answered with one sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from simulator.servers.control import PREFIX
+from tests.simulator.running import Running
+
+DOCS = Path(__file__).parents[4] / "docs" / "control-api.md"
+
+
+def test_every_endpoint_is_documented_with_an_example(simulator: Running) -> None:
+    """docs/control-api.md has a heading and an example for each, and speaks of none that is not there."""
+    endpoints = set(simulator.service.control.endpoints())
+    text = DOCS.read_text(encoding="utf-8")
+    sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    documented = set()
+    for section in sections:
+        heading = section.partition("\n")[0]
+        for method, path in re.findall(r"`(GET|PUT|POST|DELETE) ([^`?[]+)[^`]*`", heading):
+            documented.add((method, f"{PREFIX}/{path}"))
+            assert "```" in section, f"{method} {path} has no example"
+
+    assert documented == endpoints
+
+
+MISTAKES = {
+    "unknown path": ("GET", "nothing", {}, 404),
+    "unknown message": ("GET", "messages/msg_none", {}, 404),
+    "unknown raw": ("GET", "messages/msg_none/raw", {}, 404),
+    "wrong method": ("POST", "health", {}, 405),
+    "unknown parameter": ("GET", "messages", {"recipient": "a@x"}, 400),
+    "empty account": ("GET", "messages", {"account": ""}, 400),
+    "endless account": ("GET", "messages", {"account": "x" * 201}, 400),
+    "unprintable account": ("GET", "messages", {"account": "a\nb"}, 400),
+    "bad count": ("GET", "messages/wait", {"count": "-1"}, 400),
+    "bad timeout": ("GET", "messages/wait", {"timeout_s": "soon"}, 400),
+    "endless timeout": ("GET", "messages/wait", {"timeout_s": "inf"}, 400),
+    "unknown state": ("GET", "attempts", {"state": "gone"}, 400),
+    "bad flag": ("GET", "verdict", {"final": "maybe"}, 400),
+    "no JSON": ("PUT", "plan", {}, 400),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_answered_with_one_sentence(web: httpx.Client, name: str) -> None:
+    """As problem+json."""
+    method, path, parameters, status = MISTAKES[name]
+
+    answer = web.request(method, path, params=parameters, content=b"{" if method == "PUT" else None)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == status
+    assert answer.json()["detail"]
+
+
+def test_a_wrong_method_names_the_right_ones(web: httpx.Client) -> None:
+    """RFC 9110, section 15.5.6: 405 carries Allow."""
+    assert web.patch("plan").headers["allow"] == "GET, PUT, POST, DELETE"

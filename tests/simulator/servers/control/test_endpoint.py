@@ -1,0 +1,62 @@
+"""Parameters: what is read, and what is refused with which sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from simulator.servers.control.endpoint import ACCOUNT, Parameter, choice, flag, seconds, text, whole
+from simulator.servers.control.problems import Refusal
+
+WHOLE = whole("count", "…", default=1, least=1, most=50)
+SECONDS = seconds("timeout_s", "…", default=10, most=300)
+FLAG = flag("final", "…")
+CHOICE = choice("state", "…", "open", "held")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given", "expected"),
+    [
+        (text("q", "…"), "", ""),
+        (WHOLE, "50", 50),
+        (SECONDS, "0.5", 0.5),
+        (SECONDS, "300", 300.0),
+        (FLAG, "", True),
+        (FLAG, "TRUE", True),
+        (FLAG, "0", False),
+        (CHOICE, "held", "held"),
+        (ACCOUNT, "Käthe & Co", "Käthe & Co"),
+    ],
+)
+def test_a_good_value_is_read(parameter: Parameter, given: str, expected: Any) -> None:
+    """Into what the endpoint works with."""
+    assert parameter.read(parameter.name, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given", "says"),
+    [
+        (WHOLE, "0", "count must be a whole number from 1 to 50, not '0'"),
+        (WHOLE, "51", "from 1 to 50"),
+        (WHOLE, "1.0", "whole number"),
+        (WHOLE, "٣", "whole number"),
+        (WHOLE, "9" * 5000, "not '99999999999999999999'"),
+        (SECONDS, "nan", "timeout_s must be a number from 0 to 300, not 'nan'"),
+        (SECONDS, "-1", "from 0 to 300"),
+        (SECONDS, "soon", "from 0 to 300"),
+        (FLAG, "maybe", "final must be true or false, not 'maybe'"),
+        (CHOICE, "gone", "there is no state 'gone'; known are open, held"),
+        (ACCOUNT, "", "an account name has 1 to 200 printable characters"),
+        (ACCOUNT, "x" * 201, "1 to 200"),
+        (ACCOUNT, "a\x00b", "printable"),
+    ],
+)
+def test_a_bad_value_is_refused_with_one_sentence(parameter: Parameter, given: str, says: str) -> None:
+    """What was given, and what would be right; never more than a bit of an endless value."""
+    with pytest.raises(Refusal, match=re.escape(says)) as refused:
+        parameter.read(parameter.name, given)
+
+    assert refused.value.status == 400
+    assert len(refused.value.detail) < 120

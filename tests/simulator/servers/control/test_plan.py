@@ -1,0 +1,56 @@
+"""The plan at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from simulator.client import ControlClient
+from tests.simulator.running import Running, ask, mail, request
+
+
+def test_a_plan_is_set_shown_appended_to_and_cleared(simulator: Running, control: ControlClient) -> None:
+    """Clearing heals; only `all` also takes the treatment of keys and the limits back."""
+    control.set_plan(
+        {
+            "seed": 3,
+            "rule": [{"name": "a", "fault": "reply", "code": 503, "times": 1}],
+            "limits": {"max_recipients": 5},
+        }
+    )
+    assert ask(simulator, request(mail())).status == 503
+    shown = control.add_rules({"fault": "reset", "times": 1}, {"name": "c", "fault": "hang_up"})
+
+    assert [(rule["name"], rule["fired"]) for rule in shown["rules"]] == [("a", 1), ("rule 2", 0), ("c", 0)]
+    assert shown["seed"] == 3
+    assert control.heal()["limits"]["max_recipients"] == 5
+    assert control.plan()["rules"] == []
+    assert control.heal(all=True)["limits"]["max_recipients"] == 1000
+
+
+BAD_PLANS: dict[str, tuple[str, Any, str]] = {
+    "unknown fault": ("PUT", {"rules": [{"fault": "explode"}]}, 'PUT plan: rule 1: "fault" is "explode"'),
+    "impossible stage": ("PUT", {"rules": [{"fault": "hold", "stage": "tea"}]}, 'rule 1: "stage" is "tea"'),
+    "no object": ("PUT", [], "PUT plan: a plan is an object"),
+    "bad appended rule": ("POST", {"rules": [{"fault": "reply"}]}, 'needs the key "code"'),
+    "appended limits": ("POST", {"limits": {}}, '"limits" can be changed with PUT plan'),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PLANS)
+def test_a_bad_plan_is_refused_whole_with_one_sentence(
+    control: ControlClient, web: httpx.Client, name: str
+) -> None:
+    """422, and the former plan stays in force."""
+    control.set_plan({"rules": [{"name": "kept", "fault": "reset"}]})
+    method, plan, says = BAD_PLANS[name]
+
+    answer = web.request(method, "plan", json=plan)
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert says in answer.json()["detail"]
+    assert "\n" not in answer.json()["detail"]
+    assert [rule["name"] for rule in control.plan()["rules"]] == ["kept"]
