@@ -64,6 +64,7 @@ def _read_rule(data: object, source: str, number: int) -> Rule:
     fault = kind(**parameters)
 
     who, wires = read_who(place, given)
+    wires = _wires_of_fault(place, data, fault, wires)
     when, sticks_to_mail = read_when(place, given)
     per = read_per(place, given)
     stages = _read_stages(place, given, fault, spelling_stage, wires)
@@ -119,12 +120,24 @@ def _read_stages(
             )
     if stage is None:
         return {(wire, NATURAL_STAGE[wire][fault.name]) for wire in wires}
-    if stage not in fault.stages:
-        fitting = [each for each in fault.stages if any(each in STAGES[wire] for wire in wires)]
+    if not any(stage in fault.stages[wire] for wire in wires):
+        fitting = dict.fromkeys(each for wire in wires for each in fault.stages[wire])
         raise place.wrong(
             f'the fault "{fault.name}" cannot strike at stage "{stage}"; it can at {", ".join(fitting)}'
         )
-    return {(wire, stage) for wire in wires if stage in STAGES[wire]}
+    return {(wire, stage) for wire in wires if stage in fault.stages[wire]}
+
+
+def _wires_of_fault(
+    place: Place, data: Mapping[str, Any], fault: Fault, wires: tuple[str, ...]
+) -> tuple[str, ...]:
+    left = tuple(wire for wire in wires if wire in fault.stages)
+    if not left:
+        asked, known = (" and ".join(each.upper() for each in some) for some in (wires, fault.stages))
+        raise place.wrong(
+            f'the fault "{data["fault"]}" does not exist on {asked}; it is one of {known}: leave "dialect" out'
+        )
+    return left
 
 
 def _wires_of_spelling(

@@ -8,6 +8,7 @@ mail is already in the ledger. "Accept, then lose the answer" is therefore an or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,7 +48,18 @@ AFTER_BOOKING = frozenset({("smtp", "reply"), ("http", "reply"), ("http", "body"
 #: Stages at which nothing is known of the mail yet.
 BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "starttls", "auth", "idle"})
 
-_ALL = tuple(dict.fromkeys(SMTP_STAGES + HTTP_STAGES))
+Stages = Mapping[str, tuple[str, ...]]
+"""Wire -> the stages on it at which a fault can strike; a wire that is missing cannot have the fault."""
+
+
+def _all_but(*left_out: str) -> Stages:
+    return {
+        "smtp": tuple(stage for stage in SMTP_STAGES if stage not in left_out),
+        "http": tuple(stage for stage in HTTP_STAGES if stage not in left_out),
+    }
+
+
+_ALL = _all_but()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +67,7 @@ class ReplyWith:
     """Answer with this code. The sender sees a complete, well-formed refusal (or a lie, after booking)."""
 
     name: ClassVar[str] = "reply"
-    stages: ClassVar[tuple[str, ...]] = tuple(s for s in _ALL if s not in ("body", "idle"))
+    stages: ClassVar[Stages] = _all_but("body", "idle")
     code: int
     enhanced: str | None = None
     text: str | None = None
@@ -77,7 +89,7 @@ class SlowDown:
     """Wait before answering, then go on as if nothing had been. The sender sees latency."""
 
     name: ClassVar[str] = "slow"
-    stages: ClassVar[tuple[str, ...]] = tuple(s for s in _ALL if s != "idle")
+    stages: ClassVar[Stages] = _all_but("idle")
     delay_s: float
 
     def answer(self) -> Answer:
@@ -89,7 +101,7 @@ class HangThere:
     """Never answer (or close silently after `delay_s`). The sender sees its own timeout."""
 
     name: ClassVar[str] = "hang"
-    stages: ClassVar[tuple[str, ...]] = _ALL
+    stages: ClassVar[Stages] = _ALL
     delay_s: float | None = None
 
     def answer(self) -> Answer:
@@ -101,7 +113,7 @@ class HangUpOnThem:
     """Close the connection without a word (FIN). The sender sees end of file."""
 
     name: ClassVar[str] = "hang_up"
-    stages: ClassVar[tuple[str, ...]] = _ALL
+    stages: ClassVar[Stages] = _ALL
 
     def answer(self) -> Answer:
         return HangUp()
@@ -112,7 +124,7 @@ class ResetTheLine:
     """Break the connection (RST). The sender sees `connection reset by peer`."""
 
     name: ClassVar[str] = "reset"
-    stages: ClassVar[tuple[str, ...]] = _ALL
+    stages: ClassVar[Stages] = _ALL
 
     def answer(self) -> Answer:
         return Reset()
@@ -123,7 +135,7 @@ class GarbleTheReply:
     """Answer with bytes that are no reply. HTTP: head with `code` (200), body that is no JSON."""
 
     name: ClassVar[str] = "garble"
-    stages: ClassVar[tuple[str, ...]] = tuple(s for s in _ALL if s != "idle")
+    stages: ClassVar[Stages] = _all_but("idle")
     code: int = 200
 
     def answer(self) -> Answer:
@@ -135,7 +147,7 @@ class TruncateTheReply:
     """Begin the reply, then close the connection in the middle of it."""
 
     name: ClassVar[str] = "truncate"
-    stages: ClassVar[tuple[str, ...]] = tuple(s for s in _ALL if s != "idle")
+    stages: ClassVar[Stages] = _all_but("idle")
 
     def answer(self) -> Answer:
         return Truncate()
@@ -146,7 +158,7 @@ class HoldTheAnswer:
     """Keep the answer back until `POST release`: the moment in which a harness kills the sender."""
 
     name: ClassVar[str] = "hold"
-    stages: ClassVar[tuple[str, ...]] = tuple(s for s in _ALL if s != "idle")
+    stages: ClassVar[Stages] = _all_but("idle")
 
     def answer(self) -> Answer:
         return Hold()
@@ -157,7 +169,7 @@ class Drop:
     """Say yes and mean it for the ledger, but never deliver. The sender can see nothing of it."""
 
     name: ClassVar[str] = "accept_then_drop"
-    stages: ClassVar[tuple[str, ...]] = ("message", "accept")
+    stages: ClassVar[Stages] = {"smtp": ("message",), "http": ("accept",)}
 
     def answer(self) -> Answer | None:
         return None
@@ -168,7 +180,7 @@ class RefuseRecipients:
     """Refuse the recipients that the rule's `recipient` names, one by one; take the others."""
 
     name: ClassVar[str] = "refuse_recipients"
-    stages: ClassVar[tuple[str, ...]] = ("rcpt", "validate")
+    stages: ClassVar[Stages] = {"smtp": ("rcpt",), "http": ("validate",)}
     code: int = 550
     enhanced: str | None = "5.1.1"
     text: str = "no such mailbox"
@@ -246,8 +258,13 @@ SPELLINGS: dict[str, Spelling] = {
     ),
 }
 
-#: The stage a rule gets when it names none, by fault and wire.
+#: The stage a rule gets when it names none, by wire and fault: where the mail is about to be booked, if it can be there.
+_USUAL_STAGE = {"smtp": "message", "http": "accept"}
 NATURAL_STAGE: dict[str, dict[str, str]] = {
-    "smtp": dict.fromkeys(FAULTS, "message") | {"refuse_recipients": "rcpt"},
-    "http": dict.fromkeys(FAULTS, "accept") | {"refuse_recipients": "validate"},
+    wire: {
+        name: usual if usual in fault.stages[wire] else fault.stages[wire][0]
+        for name, fault in FAULTS.items()
+        if wire in fault.stages
+    }
+    for wire, usual in _USUAL_STAGE.items()
 }

@@ -31,10 +31,10 @@ from tests.simulator.config.plans import NEEDED, about, one, sentence
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_without_a_stage_strikes_at_its_natural_one_on_both_wires(name: str) -> None:
+def test_a_fault_without_a_stage_strikes_at_its_natural_one_on_its_wires(name: str) -> None:
     rule = one(fault=name, **NEEDED.get(name, {}))
 
-    assert rule.stages == {(wire, NATURAL_STAGE[wire][name]) for wire in ("smtp", "http")}
+    assert rule.stages == {(wire, NATURAL_STAGE[wire][name]) for wire in FAULTS[name].stages}
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
@@ -78,7 +78,9 @@ def test_every_parameter_of_every_fault_can_be_written() -> None:
 def test_a_fault_can_be_written_at_exactly_its_stages(name: str, wire: str) -> None:
     for stage in STAGES[wire]:
         data = {"fault": name, "stage": stage, "dialect": wire} | NEEDED.get(name, {})
-        if stage in FAULTS[name].stages:
+        if wire not in FAULTS[name].stages:
+            assert "does not exist on" in about(**data)
+        elif stage in FAULTS[name].stages[wire]:
             assert one(**data).stages == {(wire, stage)}
         else:
             assert "cannot strike at stage" in about(**data)

@@ -606,7 +606,7 @@ def test_hash_seeds_do_not_matter() -> None:
     script = (
         "from tests.simulator.provider.test_provider import *\n"
         "rules = [Rule(name=f'r{n}', fault=fault, stages=frozenset(PLACES) & "
-        "frozenset((w, s) for w, s in PLACES if s in fault.stages), when=When(probability=0.1))"
+        "frozenset((w, s) for w, s in PLACES if s in fault.stages.get(w, ())), when=When(probability=0.1))"
         " for n, fault in enumerate(FAULT_VALUES)]\n"
         "it = provider(planned(*rules, seed=5), seed=5)\n"
         "kinds = ('smtp', 'native', 'owe')\n"

@@ -70,7 +70,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "refuse_recipients": {"recipient": "ada@*"},
 }
 
-MATRIX = [(name, stage) for stage in HTTP_STAGES for name, fault in FAULTS.items() if stage in fault.stages]
+MATRIX = [
+    (name, stage)
+    for stage in HTTP_STAGES
+    for name, fault in FAULTS.items()
+    if stage in fault.stages.get("http", ())
+]
 
 
 def is_yes(seen: Seen) -> bool:
