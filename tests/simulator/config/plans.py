@@ -12,9 +12,6 @@ from simulator.config import (
 )
 from simulator.provider.plan import Rule
 
-#: What a fault cannot be written without.
-NEEDED: dict[str, dict[str, Any]] = {"reply": {"code": 451}, "slow": {"delay_s": 1}}
-
 
 def one(**keys: Any) -> Rule:
     """Read a plan of one rule; `hang` if no fault is named."""

@@ -27,7 +27,8 @@ from simulator.provider.faults import (
     ReplyWith,
 )
 from simulator.provider.plan import Pattern, Who
-from tests.simulator.config.plans import NEEDED, about, one, sentence
+from tests.simulator.config.plans import about, one, sentence
+from tests.simulator.provider.faults.samples import NEEDED
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -41,6 +41,7 @@ from simulator.provider.limits import Limits
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Pattern, Per, Plan, Rule, When, Who
 from simulator.provider.provider import Detail, Provider, Setup
+from tests.simulator.provider.faults.samples import sample
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, provider, send
 
 SMTP_REPLY = frozenset({("smtp", "reply")})
@@ -487,10 +488,7 @@ ACTIONS = st.lists(
     max_size=25,
 )
 
-FAULT_VALUES: tuple[Fault, ...] = tuple(
-    kind(**{"reply": {"code": 451}, "slow": {"delay_s": 1.0}}.get(name, {}))  # type: ignore[arg-type]
-    for name, kind in FAULTS.items()
-)
+FAULT_VALUES = tuple(sample(name) for name in FAULTS)
 PLACES = [
     (wire, stage)
     for wire, stages in {

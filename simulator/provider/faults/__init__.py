@@ -1,0 +1,47 @@
+"""What can go wrong: one small value per fault, and the table of their names.
+
+A fault only says which answer is given (and, for refused recipients, to whom). *When* it strikes, and
+whether the mail is booked by then, is the stage of its rule: at SMTP `reply` and HTTP `reply`/`body` the
+mail is already in the ledger. "Accept, then lose the answer" is therefore an ordinary fault at stage
+`reply`; the table `SPELLINGS` gives it the name people look for.
+"""
+
+from __future__ import annotations
+
+from simulator.provider.faults.both import (
+    Drop,
+    GarbleTheReply,
+    HangThere,
+    HangUpOnThem,
+    HoldTheAnswer,
+    RefuseRecipients,
+    ReplyWith,
+    ResetTheLine,
+    SlowDown,
+    TruncateTheReply,
+)
+from simulator.provider.faults.stages import AFTER_BOOKING, BEFORE_THE_MAIL, HTTP_STAGES, SMTP_STAGES, Stages
+from simulator.provider.faults.table import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, Spelling
+
+__all__ = [
+    "AFTER_BOOKING",
+    "BEFORE_THE_MAIL",
+    "FAULTS",
+    "HTTP_STAGES",
+    "NATURAL_STAGE",
+    "SMTP_STAGES",
+    "SPELLINGS",
+    "Drop",
+    "Fault",
+    "GarbleTheReply",
+    "HangThere",
+    "HangUpOnThem",
+    "HoldTheAnswer",
+    "RefuseRecipients",
+    "ReplyWith",
+    "ResetTheLine",
+    "SlowDown",
+    "Spelling",
+    "Stages",
+    "TruncateTheReply",
+]

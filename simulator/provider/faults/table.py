@@ -1,0 +1,95 @@
+"""The table of all faults, the second names of some, and the stage each strikes at if nobody says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.provider.faults.both import (
+    Drop,
+    GarbleTheReply,
+    HangThere,
+    HangUpOnThem,
+    HoldTheAnswer,
+    RefuseRecipients,
+    ReplyWith,
+    ResetTheLine,
+    SlowDown,
+    TruncateTheReply,
+)
+
+Fault = (
+    ReplyWith
+    | SlowDown
+    | HangThere
+    | HangUpOnThem
+    | ResetTheLine
+    | GarbleTheReply
+    | TruncateTheReply
+    | HoldTheAnswer
+    | Drop
+    | RefuseRecipients
+)
+
+FAULTS: dict[str, type[Fault]] = {
+    fault.name: fault
+    for fault in (
+        ReplyWith,
+        SlowDown,
+        HangThere,
+        HangUpOnThem,
+        ResetTheLine,
+        GarbleTheReply,
+        TruncateTheReply,
+        HoldTheAnswer,
+        Drop,
+        RefuseRecipients,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """A second name for a fault: the same fault at a fixed stage, with other defaults."""
+
+    fault: str
+    stage: str
+    defaults: tuple[tuple[str, int], ...] = ()
+    meaning: str
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "accept_then_hang": Spelling(fault="hang", stage="reply", meaning="Take the mail, then never answer."),
+    "accept_then_hang_up": Spelling(
+        fault="hang_up", stage="reply", meaning="Take the mail, then close the line (FIN) unanswered."
+    ),
+    "accept_then_reset": Spelling(
+        fault="reset", stage="reply", meaning="Take the mail, then break the line (RST) unanswered."
+    ),
+    "accept_then_reply": Spelling(
+        fault="reply",
+        stage="reply",
+        # 554 and 500 are both "5xx"; 500 is a valid code on both wires.
+        defaults=(("code", 500),),
+        meaning="Take the mail, then say that it was not taken.",
+    ),
+    "accept_then_garble": Spelling(
+        fault="garble", stage="reply", meaning="Take the mail, then answer with nonsense."
+    ),
+    "accept_then_truncate": Spelling(
+        fault="truncate", stage="reply", meaning="Take the mail, then break off in the middle of the answer."
+    ),
+    "accept_then_hold": Spelling(
+        fault="hold", stage="reply", meaning="Take the mail, then keep the answer until it is released."
+    ),
+}
+
+#: The stage a rule gets when it names none, by wire and fault: where the mail is about to be booked, if it can be there.
+_USUAL_STAGE = {"smtp": "message", "http": "accept"}
+NATURAL_STAGE: dict[str, dict[str, str]] = {
+    wire: {
+        name: usual if usual in fault.stages[wire] else fault.stages[wire][0]
+        for name, fault in FAULTS.items()
+        if wire in fault.stages
+    }
+    for wire, usual in _USUAL_STAGE.items()
+}

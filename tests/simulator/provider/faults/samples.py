@@ -1,0 +1,15 @@
+"""What each fault cannot do without, as fields and as keys of a plan: the tests of several rooms need one of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.provider.faults import FAULTS, Fault
+
+NEEDED: dict[str, dict[str, Any]] = {"reply": {"code": 451}, "slow": {"delay_s": 1}}
+
+
+def sample(name: str) -> Fault:
+    """Return the fault of this name with as little said as it allows."""
+    fault: Fault = FAULTS[name](**NEEDED.get(name, {}))
+    return fault
