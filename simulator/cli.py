@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -324,6 +325,36 @@ def plan_clear(url: str, account: str, token: str | None, everything: bool) -> N
     """Take all rules away: the provider is healthy again."""
     _ask(url, account, token, lambda client: client.heal(all=everything))
     click.echo(f"account {account} has no faults any more")
+
+
+@cli.command()
+@_remote
+@click.option("--advance", metavar="TIME", help="Move it ahead by so much: 90, 30s, 5m, 2h, 1d.")
+@click.option("--to", metavar="INSTANT", help="Move it ahead to an instant, like 2030-01-01T00:00:00Z.")
+def clock(url: str, account: str, token: str | None, advance: str | None, to: str | None) -> None:
+    """Show what time it is for the provider, or move its clock ahead: keys expire, limits refill, outages end."""
+    from simulator.config import PlanError
+    from simulator.config.durations import read_duration
+    from simulator.config.place import Place
+
+    if advance is not None and to is not None:
+        raise click.UsageError("--advance and --to both say where the clock goes; give one of them")
+    try:
+        seconds = None if advance is None else read_duration(Place("simulator clock"), "--advance", advance)
+        instant = None if to is None else datetime.fromisoformat(to)
+    except PlanError as problem:
+        raise Trouble(str(problem)) from problem
+    except ValueError as problem:
+        raise Trouble(f"--to is {to!r}; it must be an instant like 2030-01-01T00:00:00Z") from problem
+
+    def question(client: ControlClient) -> Any:
+        if seconds is not None:
+            return client.advance(seconds)
+        return client.clock() if instant is None else client.set_clock(instant)
+
+    shown = _ask(url, account, token, question)
+    ahead = f"{shown['ahead_s']:g} s ahead of real time" if shown["ahead_s"] else "real time"
+    click.echo(f"account {account}: {shown['now']} ({ahead})")
 
 
 #: Columns from which on a terminal has room for everything.

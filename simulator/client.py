@@ -7,6 +7,7 @@ One object speaks for one account. Everything comes back as the JSON the API doc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -73,6 +74,18 @@ class ControlClient:
     def reset(self) -> None:
         """Forget everything of the account: ledger, attempts, obligations, keys, plan."""
         self._json("POST", "reset")
+
+    def clock(self) -> Json:
+        """Return what time it is for the account: `{"account", "now", "ahead_s"}`."""
+        return self._json("GET", "clock")
+
+    def advance(self, seconds: float) -> Json:
+        """Move the account's clock ahead: keys expire, limits refill, windows of rules open and end."""
+        return self._json("PUT", "clock", body={"advance_s": seconds})
+
+    def set_clock(self, to: datetime) -> Json:
+        """Move the account's clock ahead to an instant (with a time zone); it never goes back."""
+        return self._json("PUT", "clock", body={"now": to.isoformat()})
 
     # --- the plan -----------------------------------------------------------------------------------
 

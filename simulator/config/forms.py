@@ -11,6 +11,9 @@ from simulator.config.place import Place, shown
 from simulator.provider.answer import RetryAfter, RetryAfterKind
 from simulator.provider.plan import Pattern
 
+#: Seconds are added to instants, and the sum must be an instant that Python has.
+MOST = 3_155_760_000
+
 
 def read_whole(place: Place, key: str, value: object, *, least: int | None = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
@@ -26,8 +29,10 @@ def read_number(place: Place, key: str, value: object, *, above_zero: bool = Fal
             number = float(value)
         except OverflowError:
             pass  # A whole number of hundreds of digits: as unfit as infinity, and said in the same sentence.
-    if not math.isfinite(number) or number < 0 or (above_zero and number == 0):
+    if not 0 <= number <= MOST or (above_zero and number == 0):
         bound = "above 0" if above_zero else "of 0 or more"
+        if number > MOST:
+            bound = f"of {MOST} at most, which is a hundred years"
         raise place.wrong(f'"{key}" is {shown(value)}; it must be a number {bound}')
     return number
 

@@ -30,6 +30,7 @@ from simulator.provider.answer import (
     spoken,
     with_words,
 )
+from simulator.provider.clock import AccountClock, ClockMoved
 from simulator.provider.idempotency import Conflict, KeyRules, Keys, Replay
 from simulator.provider.ledger import (
     Acceptance,
@@ -53,7 +54,7 @@ from simulator.provider.plan import Plan, PlanState, Rule, Strike, wire_of
 DEFAULT_ACCOUNT = "default"
 OBLIGATION_HEADER = "X-Obligation"
 
-Record = Booked | Tried | Decided | Obligation | Wiped
+Record = Booked | Tried | Decided | Obligation | Wiped | ClockMoved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +104,7 @@ class Account:
     setup: Setup
     plan: PlanState
     bucket: Bucket
+    clock: AccountClock = field(default_factory=AccountClock)
     ledger: Ledger = field(default_factory=Ledger)
     keys: Keys = field(default_factory=Keys)
     attempts: dict[str, Attempt] = field(default_factory=dict)
@@ -113,7 +115,11 @@ class Account:
 
 
 class Provider:
-    """Decides; never acts. One object per simulated service; every method returns at once."""
+    """Decides; never acts. One object per simulated service; every method returns at once.
+
+    `now` is the real time everywhere. Each public method turns it into the time of the account it is about
+    (`Account.clock`); what is recorded is in that time.
+    """
 
     def __init__(self, *, seed: int = 0, setup: Setup = Setup(), now: datetime) -> None:
         self.seed = seed
@@ -145,6 +151,7 @@ class Provider:
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
         account = self.account(name, now)
+        now = account.clock.now(now)
         account.setup = setup
         account.plan = PlanState(setup.plan, planted_at=now)
         account.bucket = Bucket.full(setup.limits, now)
@@ -158,8 +165,20 @@ class Provider:
         account = self.account(name, now)
         self.set_up(name, dataclasses.replace(account.setup, plan=Plan(seed=account.setup.plan.seed)), now)
 
+    def advance(self, name: str, seconds: float, now: datetime) -> datetime:
+        """Move an account's clock ahead; return what time it is there now. Raises `ClockError`."""
+        account = self.account(name, now)
+        account.clock.advance(seconds, now)
+        return self._clock_moved(account, now)
+
+    def set_clock(self, name: str, to: datetime, now: datetime) -> datetime:
+        """Move an account's clock ahead to an instant; return what time it is there now. Raises `ClockError`."""
+        account = self.account(name, now)
+        account.clock.set(to, now)
+        return self._clock_moved(account, now)
+
     def reset(self, name: str, now: datetime) -> None:
-        """Forget everything of an account: ledger, attempts, obligations, keys, plan."""
+        """Forget everything of an account: ledger, attempts, obligations, keys, plan, and how its clock was moved."""
         self.accounts.pop(name, None)
         self.account(name, now)
         self._records.append(Wiped(account=name))
@@ -171,6 +190,7 @@ class Provider:
     ) -> Attempt:
         """A sender came: begin to record an attempt."""
         self._opened += 1
+        tenant = self.account(account, now)
         attempt = Attempt(
             id=f"att_{self._opened}",
             number=self._opened,
@@ -178,14 +198,15 @@ class Provider:
             dialect=dialect,
             connection=connection or f"c{self._opened}",
             peer=peer,
-            opened_at=now,
+            opened_at=tenant.clock.now(now),
         )
-        self.account(account, now).attempts[attempt.id] = attempt
+        tenant.attempts[attempt.id] = attempt
         return attempt
 
     def step(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
         """Say what goes wrong at this stage. None: nothing, go on as the protocol wants."""
         self._learn(attempt, stage, detail, now)
+        now = self.accounts[attempt.account].clock.now(now)
         strike = self._strike(attempt, stage, detail, now)
         if strike is not None:
             attempt.drop = attempt.drop or strike.drop
@@ -207,6 +228,7 @@ class Provider:
         """
         account = self.account(attempt.account, now)
         account.attempts.setdefault(attempt.id, attempt)
+        now = account.clock.now(now)
         wire = wire_of(attempt.dialect)
         attempt.recipients = submission.recipients or attempt.recipients
         attempt.message_id = submission.message_id
@@ -253,9 +275,10 @@ class Provider:
         """The attempt is over, however it ended."""
         if attempt.state is AttemptState.CLOSED:
             return
+        account = self.account(attempt.account, now)
         attempt.state = AttemptState.CLOSED
-        attempt.closed_at = now
-        self.account(attempt.account, now).keys.release(attempt.id)
+        attempt.closed_at = account.clock.now(now)
+        account.keys.release(attempt.id)
         self._keep(attempt)
 
     # --- what is to be kept, and kept from before ---------------------------------------------------
@@ -292,6 +315,10 @@ class Provider:
                 case Wiped(account=name):
                     self.accounts.pop(name, None)
                     self.account(name, now)
+                case ClockMoved(account=name, ahead_s=ahead_s):
+                    account = self.account(name, now)
+                    account.clock.ahead = timedelta(seconds=ahead_s)
+                    account.plan.planted_at = account.bucket.at = account.clock.now(now)
 
     # --- promises and look-ups ----------------------------------------------------------------------
 
@@ -308,10 +335,16 @@ class Provider:
 
     def visible(self, acceptances: Iterable[Acceptance], name: str, now: datetime) -> list[Acceptance]:
         """Return those that a sender's look-up shows by now (the lag of an eventually consistent service)."""
-        lag = timedelta(seconds=self.account(name, now).setup.keys.lookup_lag_s)
+        account = self.account(name, now)
+        now = account.clock.now(now)
+        lag = timedelta(seconds=account.setup.keys.lookup_lag_s)
         return [each for each in acceptances if each.accepted_at + lag <= now]
 
-    # --- inside -------------------------------------------------------------------------------------
+    # --- inside: `now` is the account's time here --------------------------------------------------
+
+    def _clock_moved(self, account: Account, real: datetime) -> datetime:
+        self._records.append(ClockMoved(account=account.name, ahead_s=account.clock.ahead.total_seconds()))
+        return account.clock.now(real)
 
     def _keep(self, attempt: Attempt) -> None:
         """Hand out an attempt as it stands, unless a reset has forgotten it meanwhile."""
@@ -319,13 +352,13 @@ class Provider:
         if account is not None and attempt.id in account.attempts:
             self._records.append(Tried(attempt=dataclasses.replace(attempt)))
 
-    def _learn(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> None:
+    def _learn(self, attempt: Attempt, stage: str, detail: Detail, real: datetime) -> None:
         attempt.stage = stage
         if attempt.state is not AttemptState.CLOSED:
             # One that was open over a reset and goes on belongs to the new time; one that had ended does not.
-            self.account(attempt.account, now).attempts.setdefault(attempt.id, attempt)
+            self.account(attempt.account, real).attempts.setdefault(attempt.id, attempt)
         if detail.credential is not None and attempt.state is not AttemptState.CLOSED:
-            self._move(attempt, self.account_of(detail.credential), now)
+            self._move(attempt, self.account_of(detail.credential), real)
         if detail.sender is not None:
             attempt.sender = detail.sender
         if detail.recipient is not None and detail.recipient not in attempt.recipients:
@@ -336,12 +369,14 @@ class Provider:
         attempt.message_id = detail.message_id if detail.message_id is not None else attempt.message_id
         attempt.headers = detail.headers or attempt.headers
 
-    def _move(self, attempt: Attempt, name: str, now: datetime) -> None:
+    def _move(self, attempt: Attempt, name: str, real: datetime) -> None:
         if name == attempt.account:
             return
-        del self.accounts[attempt.account].attempts[attempt.id]
+        before, after = self.accounts[attempt.account], self.account(name, real)
+        del before.attempts[attempt.id]
         attempt.account = name
-        self.account(name, now).attempts[attempt.id] = attempt
+        attempt.opened_at += after.clock.ahead - before.clock.ahead
+        after.attempts[attempt.id] = attempt
 
     def _moment(self, attempt: Attempt, stage: str, recipient: str | None = None) -> Moment:
         return Moment(

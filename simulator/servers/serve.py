@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator import __version__
 from simulator.clock import Clock, SystemClock
 from simulator.provider.provider import Provider, Setup
+from simulator.servers.alarms import Alarms
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.smtp import SmtpServer
@@ -129,7 +130,8 @@ class Service:
         self.committer = Committer(self.provider.records, self.store)
         self._stack.push_async_callback(self.committer.close)
         self.moves, self.holds = Moves(), Holds()
-        wire = Wire(self.clock, self.holds, self._moved)
+        self.alarms = Alarms(self.clock)
+        wire = Wire(self.alarms, self.holds, self._moved)
         native = NativeApi(
             self.provider,
             wire,
@@ -146,6 +148,7 @@ class Service:
             self.committer,
             self.moves,
             self.clock,
+            self.alarms,
             token=options.admin_token,
             bound_host=options.http.host,
         )

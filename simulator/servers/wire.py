@@ -12,7 +12,6 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from simulator.clock import Clock
 from simulator.provider.answer import (
     Accepted,
     Answer,
@@ -28,6 +27,7 @@ from simulator.provider.answer import (
     Words,
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
+from simulator.servers.alarms import Alarms
 
 #: How long a closed line still waits for the other side to close too, in seconds.
 LINGER_S = 2.0
@@ -167,8 +167,8 @@ class Holds:
 class Wire:
     """Carries answers out. `moved` is called whenever an attempt changes, so that waiters can look again."""
 
-    def __init__(self, clock: Clock, holds: Holds, moved: Callable[[], None]) -> None:
-        self._clock = clock
+    def __init__(self, alarms: Alarms, holds: Holds, moved: Callable[[], None]) -> None:
+        self._alarms = alarms
         self._holds = holds
         self._moved = moved
 
@@ -181,7 +181,7 @@ class Wire:
         while True:
             match answer:
                 case Slow(delay_s=delay_s, then=then):
-                    await self._clock.sleep(delay_s)
+                    await self._alarms.sleep(attempt.account, delay_s)
                     answer = then
                 case Hold(then=then):
                     # Not always open before: what is said on a line after an attempt's end (SMTP `quit`)
@@ -236,14 +236,14 @@ class Wire:
                 if for_s is None:
                     await line.gone()
                 else:
-                    await self._hang(for_s, line)
+                    await self._hang(for_s, attempt.account, line)
                 return Sent.NOTHING
             case Slow() | Hold():
                 raise AssertionError("wait_out leaves no waits at the front")
 
-    async def _hang(self, for_s: float, line: Line) -> None:
+    async def _hang(self, for_s: float, account: str, line: Line) -> None:
         gone = asyncio.ensure_future(line.gone())
-        over = asyncio.ensure_future(self._clock.sleep(for_s))
+        over = asyncio.ensure_future(self._alarms.sleep(account, for_s))
         try:
             await asyncio.wait({gone, over}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.provider.answer import RefusedRecipient
+from simulator.provider.clock import ClockMoved
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -41,7 +42,7 @@ except ImportError:  # pragma: no cover - Windows has no flock; there two owners
 
 #: "mprf": tells our files from anybody else's (https://sqlite.org/pragma.html#pragma_application_id).
 APPLICATION_ID = 0x6D707266
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE account (name TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -56,7 +57,11 @@ CREATE TABLE obligation (
     PRIMARY KEY (account, ref, recipient)
 );
 """
-_TABLES = ("acceptance", "attempt", "decision", "obligation")
+_SETTING = "CREATE TABLE setting (account TEXT, name TEXT, facts TEXT NOT NULL, PRIMARY KEY (account, name)) WITHOUT ROWID;"
+_TABLES = ("acceptance", "attempt", "decision", "obligation", "setting")
+
+#: What makes a file of this version one of the next.
+_MIGRATIONS = {1: _SETTING}
 
 
 class SqliteStore:
@@ -82,6 +87,8 @@ class SqliteStore:
         try:
             for (name,) in self._rows("SELECT name FROM account ORDER BY name"):
                 yield Wiped(account=name)
+            for account, ahead_s in self._rows("SELECT account, facts FROM setting WHERE name = 'ahead_s'"):
+                yield ClockMoved(account=account, ahead_s=float(ahead_s))
             for (facts,) in self._rows("SELECT facts FROM acceptance ORDER BY number"):
                 yield Booked(acceptance=_acceptance(json.loads(facts)), raw=b"")
             for (facts,) in self._rows("SELECT facts FROM attempt ORDER BY number"):
@@ -205,7 +212,7 @@ class SqliteStore:
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not tables and application in (0, APPLICATION_ID):
             db.executescript(
-                f"BEGIN; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID};"
+                f"BEGIN; {_SCHEMA} {_SETTING} PRAGMA application_id = {APPLICATION_ID};"
                 f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
             )
             return
@@ -218,11 +225,12 @@ class SqliteStore:
                 f"the ledger {self.path} was written by a newer simulator (schema {version}, this one knows"
                 f" {SCHEMA_VERSION}); use that one or name another file"
             )
-        if version < SCHEMA_VERSION:
-            raise StoreError(
-                f"the ledger {self.path} has schema {version}, this simulator needs {SCHEMA_VERSION};"
-                " name another file"
-            )
+        if version < 1:
+            raise StoreError(f"the ledger {self.path} is damaged: it has no schema; name another file")
+        while version < SCHEMA_VERSION:
+            # Each step is whole or was not: a death in between is continued by the next start.
+            db.executescript(f"BEGIN; {_MIGRATIONS[version]} PRAGMA user_version = {version + 1}; COMMIT;")
+            version += 1
 
 
 def _write(db: sqlite3.Connection, record: Record) -> None:
@@ -250,6 +258,8 @@ def _write(db: sqlite3.Connection, record: Record) -> None:
                 " ON CONFLICT (account, ref, recipient) DO UPDATE SET facts = excluded.facts",
                 (record.account, record.ref, record.recipient.lower(), _facts(record)),
             )
+        case ClockMoved(account=account, ahead_s=ahead_s):
+            db.execute("INSERT OR REPLACE INTO setting VALUES (?, 'ahead_s', ?)", (account, repr(ahead_s)))
         case Wiped(account=account):
             for table in _TABLES:
                 db.execute(f"DELETE FROM {table} WHERE account = ?", (account,))

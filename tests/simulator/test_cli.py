@@ -68,6 +68,7 @@ def url(simulator: Running) -> tuple[str, str]:
         "plan show",
         "plan set",
         "plan clear",
+        "clock",
         "ledger",
         "verdict",
     ],
@@ -314,3 +315,40 @@ def test_main_leaves_with_the_exit_code() -> None:
     with pytest.raises(SystemExit) as left:
         main(["plan", "check", "nowhere.toml"])
     assert left.value.code == 2
+
+
+# --- the clock --------------------------------------------------------------------------------------
+
+
+def test_the_clock_is_shown_and_moved(simulator: Running) -> None:
+    shown = invoke("clock", *url(simulator))
+    moved = invoke("clock", "--advance", "1h", *url(simulator))
+
+    assert shown.exit_code == moved.exit_code == 0
+    assert shown.output.startswith("account default: ")
+    assert shown.output.endswith("(real time)\n")
+    assert moved.output.endswith("(3600 s ahead of real time)\n")
+    set_to = invoke("clock", "--to", "2999-01-01T00:00:00Z", *url(simulator))
+    assert set_to.output.startswith("account default: 2999-01-01T00:00:0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("--advance", "soon"),
+            '--advance is "soon"; it must be a length of time like 90, 30s, 5m, 2h or 1d',
+        ),
+        (("--to", "tomorrow"), "--to is 'tomorrow'; it must be an instant like 2030-01-01T00:00:00Z"),
+        (("--to", "2001-01-01T00:00:00Z"), "the clock goes forward only"),
+        (("--to", "2999-01-01T00:00:00"), "without a time zone"),
+        (("--advance", "1", "--to", "2999-01-01T00:00:00Z"), "give one of them"),
+    ],
+)
+def test_a_clock_that_cannot_be_moved_so_says_why(
+    simulator: Running, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    assert run(["clock", *arguments, *url(simulator)]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said

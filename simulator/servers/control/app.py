@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator.clock import Clock
 from simulator.provider.provider import Provider
+from simulator.servers.alarms import Alarms
 from simulator.servers.control import attempts, health, messages, obligations, plan
+from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Endpoint
 from simulator.servers.control.guard import Guard
@@ -29,7 +31,7 @@ from simulator.store.committer import Committer
 PREFIX = "/_simulator/v1"
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, plan, messages, attempts, obligations)
+NOUNS = (health, clocks, plan, messages, attempts, obligations)
 ENDPOINTS: tuple[Endpoint, ...] = tuple(row for noun in NOUNS for row in noun.ENDPOINTS)
 
 
@@ -44,12 +46,19 @@ class ControlApi:
         committer: Committer,
         moves: Moves,
         clock: Clock,
+        alarms: Alarms,
         *,
         token: str | None = None,
         bound_host: str = "127.0.0.1",
     ) -> None:
         context = Context(
-            provider=provider, holds=holds, store=store, committer=committer, moves=moves, clock=clock
+            provider=provider,
+            holds=holds,
+            store=store,
+            committer=committer,
+            moves=moves,
+            clock=clock,
+            alarms=alarms,
         )
         paths = dict.fromkeys(row.path for row in ENDPOINTS)
         self.routes = [

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from simulator.clock import Clock
 from simulator.provider.provider import Account, Provider
+from simulator.servers.alarms import Alarms
 from simulator.servers.control.moves import Moves
 from simulator.servers.wire import Holds
 from simulator.store import Store
@@ -23,6 +24,7 @@ class Context:
     committer: Committer
     moves: Moves
     clock: Clock
+    alarms: Alarms
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -41,6 +41,7 @@ from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked,
 from simulator.provider.limits import Limits
 from simulator.provider.plan import Pattern, Plan, Rule, When, Who
 from simulator.provider.provider import Provider, Setup
+from simulator.servers.alarms import Alarms
 from simulator.servers.inbox import has_bare_line_ends
 from simulator.servers.smtp import COMMAND_LIMIT_BYTES, SmtpServer
 from simulator.servers.wire import Holds, Wire
@@ -218,7 +219,7 @@ async def house(
     clock, holds, moves = Clock(), Holds(), Moves()
     server = SmtpServer(
         provider,
-        Wire(clock, holds, moves),
+        Wire(Alarms(clock), holds, moves),
         commit,
         moves,
         clock,

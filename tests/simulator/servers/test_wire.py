@@ -22,6 +22,7 @@ from simulator.provider.answer import (
     Words,
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
+from simulator.servers.alarms import Alarms
 from simulator.servers.wire import Holds, Line, Wire
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,7 +118,7 @@ def on_a_line(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             line = await peer.made
-            wire = Wire(clock or StillClock(), holds or Holds(), moved)
+            wire = Wire(Alarms(clock or StillClock()), holds or Holds(), moved)
             async with asyncio.timeout(DEADLINE_S):
                 await story(wire, line, Script(line), reader, writer)
         finally:
@@ -267,7 +268,7 @@ def test_words_for_a_sender_that_half_closed_are_of_unknown_fate() -> None:
 def test_slow_goes_on_with_what_comes_then() -> None:
     """Waits are spent in order; None is left where nothing else was said than to wait."""
     clock = StillClock()
-    wire = Wire(clock, Holds(), lambda: None)
+    wire = Wire(Alarms(clock), Holds(), lambda: None)
 
     rest = asyncio.run(wire.wait_out(Slow(delay_s=1.0, then=Slow(delay_s=2.0, then=NO)), attempt()))
     nothing = asyncio.run(wire.wait_out(Slow(delay_s=3.0), attempt()))
@@ -289,7 +290,7 @@ def test_a_held_answer_waits_for_its_release_and_is_seen_waiting() -> None:
             states.append(held.state)
             seen.set()
 
-        wire = Wire(StillClock(), holds, moved)
+        wire = Wire(Alarms(StillClock()), holds, moved)
         waiting = asyncio.ensure_future(wire.wait_out(Hold(then=yes), held))
         await seen.wait()
         assert holds.release("another account") == 0
@@ -311,7 +312,7 @@ def test_holding_does_not_reopen_an_attempt_that_has_ended() -> None:
     async def story() -> None:
         holds = Holds()
         seen = asyncio.Event()
-        waiting = asyncio.ensure_future(Wire(StillClock(), holds, seen.set).wait_out(Hold(), ended))
+        waiting = asyncio.ensure_future(Wire(Alarms(StillClock()), holds, seen.set).wait_out(Hold(), ended))
         await seen.wait()
         assert AttemptState.HELD is ended.state
         holds.release("default")
@@ -325,7 +326,9 @@ def test_a_cancelled_hold_is_not_counted_as_released() -> None:
     async def story() -> None:
         holds = Holds()
         seen = asyncio.Event()
-        waiting = asyncio.ensure_future(Wire(StillClock(), holds, seen.set).wait_out(Hold(), attempt()))
+        waiting = asyncio.ensure_future(
+            Wire(Alarms(StillClock()), holds, seen.set).wait_out(Hold(), attempt())
+        )
         await seen.wait()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from simulator.provider.answer import RefusedRecipient
+from simulator.provider.clock import ClockMoved
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -280,7 +281,7 @@ def test_a_database_of_another_program_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "says"),
-    [(SCHEMA_VERSION + 1, "written by a newer simulator"), (SCHEMA_VERSION - 1, "this simulator needs")],
+    [(SCHEMA_VERSION + 1, "written by a newer simulator"), (0, "it has no schema")],
 )
 def test_a_ledger_of_another_version_is_refused(store: SqliteStore, version: int, says: str) -> None:
     """The schema's version stands in the file."""
@@ -289,6 +290,30 @@ def test_a_ledger_of_another_version_is_refused(store: SqliteStore, version: int
 
     with pytest.raises(StoreError, match=says):
         SqliteStore(store.path)
+
+
+def test_a_ledger_of_the_first_version_is_taken_up(store: SqliteStore) -> None:
+    """What a former version kept is still there, and what it could not keep can be kept now."""
+    kept = booked()
+    store.append([kept])
+    store.close()
+    database(store.path, "DROP TABLE setting; PRAGMA user_version = 1;")
+
+    again = SqliteStore(store.path)
+    again.append([ClockMoved(account="a", ahead_s=0.1)])
+    found = list(again.load())
+    again.close()
+    assert [type(record) for record in found] == [ClockMoved, Booked]
+    assert found[0] == ClockMoved(account="a", ahead_s=0.1)
+
+
+def test_a_moved_clock_is_kept_until_the_account_is_wiped(store: SqliteStore) -> None:
+    """The last move counts."""
+    store.append([ClockMoved(account="a", ahead_s=1.5), ClockMoved(account="a", ahead_s=2.5)])
+    assert list(store.load()) == [ClockMoved(account="a", ahead_s=2.5)]
+
+    store.append([Wiped(account="a")])
+    assert list(store.load()) == [Wiped(account="a")]
 
 
 def test_a_damaged_ledger_is_refused(store: SqliteStore) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from unittest.mock import Mock
 
 from simulator.provider.provider import Provider
+from simulator.servers.alarms import Alarms
 from simulator.servers.control.context import Context
 from simulator.servers.control.moves import Moves
 from simulator.servers.wire import Holds
@@ -25,6 +26,7 @@ def test_an_account_is_looked_up_again_after_a_reset() -> None:
         committer=Committer(provider.records, store),
         moves=Mock(Moves),
         clock=Mock(now=lambda: NOW),
+        alarms=Mock(Alarms),
     )
     before = provider.account("shop", NOW)
     provider.reset("shop", NOW)
