@@ -230,35 +230,8 @@ def enqueue(
     same rows. Takes a Connection or an ORM Session; sends one INSERT and one SELECT.
     """
     db = connection if isinstance(connection, Connection) else connection.connection()
-    check_event_key(key)
     at = now if now is not None else SystemClock().now()
-    by_address = {Mailbox.parse(r, "recipient").address: r for r in mail.recipients}
-    rows: list[dict[str, Any]] = []
-    for address, recipient in by_address.items():
-        idempotency_key = key_for(key, address)
-        message_id = message_id_for(idempotency_key, mail.sender)
-        rows.append(
-            {
-                "dedupe_key": key,
-                "idempotency_key": idempotency_key,
-                "message_id": message_id,
-                "sender": Mailbox.parse(mail.sender, "sender").address,
-                "recipient": address,
-                "raw": render(single(mail, recipient), message_id, at),
-                "priority": priority,
-                "expires_at": expires_at,
-                "created_at": at,
-                "queued_at": at,
-                "state": State.PENDING,
-                "attempts": 0,
-                "tries": 0,
-                "next_attempt_at": at,
-                "token": 0,
-                "in_doubt": False,
-                "may_repeat": False,
-                "updated_at": at,
-            }
-        )
+    rows = rows_of(mail, key=key, now=at, priority=priority, expires_at=expires_at, key_for=key_for)
     inserted = db.execute(_insert_unless_there(db.dialect.name, rows)).all()
     # Read back by key: the database has decided who was first, not a look before the leap.
     keys = [row["idempotency_key"] for row in rows]
@@ -274,6 +247,47 @@ def enqueue(
         idempotency_keys=tuple(keys),
         message_ids=tuple(found[k].message_id for k in keys),
     )
+
+
+def rows_of(
+    mail: Mail,
+    *,
+    key: str,
+    now: datetime,
+    priority: int = 0,
+    expires_at: datetime | None = None,
+    key_for: Callable[[str, str], str] = idempotency_key_for,
+) -> list[dict[str, Any]]:
+    """What an enqueue writes: one row of `outgoing_email` per recipient, without its number."""
+    check_event_key(key)
+    by_address = {Mailbox.parse(r, "recipient").address: r for r in mail.recipients}
+    rows: list[dict[str, Any]] = []
+    for address, recipient in by_address.items():
+        idempotency_key = key_for(key, address)
+        message_id = message_id_for(idempotency_key, mail.sender)
+        rows.append(
+            {
+                "dedupe_key": key,
+                "idempotency_key": idempotency_key,
+                "message_id": message_id,
+                "sender": Mailbox.parse(mail.sender, "sender").address,
+                "recipient": address,
+                "raw": render(single(mail, recipient), message_id, now),
+                "priority": priority,
+                "expires_at": expires_at,
+                "created_at": now,
+                "queued_at": now,
+                "state": State.PENDING,
+                "attempts": 0,
+                "tries": 0,
+                "next_attempt_at": now,
+                "token": 0,
+                "in_doubt": False,
+                "may_repeat": False,
+                "updated_at": now,
+            }
+        )
+    return rows
 
 
 def open_engine(url: str) -> Engine:

@@ -102,7 +102,7 @@ class HttpTransport:
     ) -> Evidence:
         """Make one attempt. `point_of_no_return` is awaited before the first body byte; False stops the attempt."""
         progress = _Progress()
-        body = _request_body(parcel)
+        body = request_body(parcel)
         try:
             async with self._client.session().post(
                 self._client.url(),
@@ -116,7 +116,8 @@ class HttpTransport:
                 allow_redirects=False,
             ) as response:
                 content = await _read(response)
-                return _evidence(response, content, parcel, progress.phase)
+                retry_after = response.headers.get("Retry-After")
+                return evidence_of(response.status, retry_after, content, parcel, progress.phase)
         except _EXPECTED as error:
             trouble = "withdrawn" if progress.withdrawn else _trouble(error)
             return Evidence(
@@ -149,7 +150,7 @@ class HttpLookup:
                         return Unavailable(reason=f"the look-up answers {response.status}")
                     entries = json.loads(content)["data"]
                 for entry in entries:
-                    if _is_ours(entry, docket, parameter, value):
+                    if is_ours(entry, docket, parameter, value):
                         return Found(provider_id=str(entry["id"]))
         except (*_EXPECTED, KeyError, TypeError, AttributeError) as error:
             return Unavailable(reason=f"the look-up fails ({_trouble(error)})")
@@ -160,7 +161,8 @@ class HttpLookup:
         await self._client.close()
 
 
-def _is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
+def is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
+    """Whether an entry of a look-up by this parameter speaks of this mail, as accepted."""
     # A provider that ignores a filter it does not know answers with everything: check what it found.
     if entry.get(parameter, value) != value or entry.get("status", "accepted") != "accepted":
         return False
@@ -168,7 +170,8 @@ def _is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
     return docket.recipient.lower() in [str(address).lower() for address in accepted]
 
 
-def _request_body(parcel: Parcel) -> bytes:
+def request_body(parcel: Parcel) -> bytes:
+    """The JSON document of one mail."""
     return json.dumps(
         {
             "from": parcel.sender,
@@ -201,7 +204,10 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return bytes(content)
 
 
-def _evidence(response: aiohttp.ClientResponse, content: bytes, parcel: Parcel, phase: Phase) -> Evidence:
+def evidence_of(
+    status: int, retry_after: str | None, content: bytes, parcel: Parcel, phase: Phase
+) -> Evidence:
+    """What a whole answer says; `retry_after` is the header as it came."""
     try:
         document = json.loads(content)
     except ValueError:
@@ -212,9 +218,9 @@ def _evidence(response: aiohttp.ClientResponse, content: bytes, parcel: Parcel, 
     return Evidence(
         wire=Wire.HTTP,
         phase=phase,
-        code=response.status,
+        code=status,
         answer=content.decode("utf-8", "replace").replace("\x00", "")[:_KEPT_ANSWER_CHARS],
-        retry_after=response.headers.get("Retry-After"),
+        retry_after=retry_after,
         provider_id=provider_id[:255] if isinstance(provider_id, str) and provider_id.strip() else None,
         problem=problem if isinstance(problem, str) else None,
         recipient_code=_code_of_recipient(told, parcel.recipient),

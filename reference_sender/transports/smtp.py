@@ -151,7 +151,7 @@ class SmtpTransport:
         deadline = asyncio.get_running_loop().time() + self._options.total_timeout_s
         if (talk := self._idle_talk()) is not None:
             evidence = await self._attempt(talk, parcel, point_of_no_return, deadline)
-            if not _hung_up_while_idle(evidence):
+            if not hung_up_while_idle(evidence):
                 return evidence
         talk = _Talk(self._options, self._context())
         return await self._attempt(talk, parcel, point_of_no_return, deadline)
@@ -365,26 +365,31 @@ class _Talk:
         return self._reply()
 
     def _reply(self) -> Evidence:
-        # aiosmtplib reads replies generously ("25" and "250OK" pass); what decides about a mail must be exact.
         assert self._line is not None
-        match = _REPLY.match(bytes(self._line.heard))
-        if match is None or len(set(_CODES.findall(match[0]))) != 1:
-            raise _Garbled("no reply that RFC 5321 knows")
-        lines = [line[4:].decode("utf-8", "replace").strip() for line in match[0].splitlines()]
-        text = "\n".join(lines).replace("\x00", "")
-        enhanced = _ENHANCED.match(text)
-        queued = _QUEUED_AS.search(text)
-        return Evidence(
-            wire=Wire.SMTP,
-            phase=self.phase,
-            code=int(match[2]),
-            enhanced=enhanced[1] if enhanced else None,
-            answer=text[:_KEPT_ANSWER_CHARS],
-            provider_id=(queued[1] if queued else text.replace("\n", " "))[:255] or None,
-        )
+        return evidence_of(bytes(self._line.heard), self.phase)
 
     def _deadline_s(self, phase: Phase) -> float:
         return min(DEADLINES_S[phase], self._options.read_timeout_s)
+
+
+def evidence_of(heard: bytes, phase: Phase) -> Evidence:
+    """What a reply says. Raises an `SMTPException` if it is none."""
+    # aiosmtplib reads replies generously ("25" and "250OK" pass); what decides about a mail must be exact.
+    match = _REPLY.match(heard)
+    if match is None or len(set(_CODES.findall(match[0]))) != 1:
+        raise _Garbled("no reply that RFC 5321 knows")
+    lines = [line[4:].decode("utf-8", "replace").strip() for line in match[0].splitlines()]
+    text = "\n".join(lines).replace("\x00", "")
+    enhanced = _ENHANCED.match(text)
+    queued = _QUEUED_AS.search(text)
+    return Evidence(
+        wire=Wire.SMTP,
+        phase=phase,
+        code=int(match[2]),
+        enhanced=enhanced[1] if enhanced else None,
+        answer=text[:_KEPT_ANSWER_CHARS],
+        provider_id=(queued[1] if queued else text.replace("\n", " "))[:255] or None,
+    )
 
 
 # Most telling first: a subclass before its parents.
@@ -410,7 +415,8 @@ def _trouble(error: BaseException) -> str:
     return "eof" if isinstance(error, SMTPException) else type(error).__name__
 
 
-def _hung_up_while_idle(evidence: Evidence) -> bool:
+def hung_up_while_idle(evidence: Evidence) -> bool:
+    """Whether a used connection had been closed before anything of this mail was said on it."""
     # The first command on a used connection found it closed. Nothing was begun, so a fresh connection is no retry.
     if evidence.phase is not Phase.MAIL:
         return False

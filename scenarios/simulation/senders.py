@@ -143,7 +143,7 @@ class Disk:
 _ASKED = ("claim", "mark", "settle", "park_lost", "doubtful", "late_acceptance", "resolve")
 
 
-def _with_points(store: Store) -> Store:
+def with_points(store: Store) -> Store:
     """Put a crash point before and after each thing that is asked of the outbox."""
     for name in _ASKED:
         setattr(store, name, _pointed(name, getattr(store, name)))
@@ -160,7 +160,7 @@ def _pointed(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-class _PointedTransport:
+class PointedTransport:
     """Any transport, with a crash point before and after an attempt and its point of no return."""
 
     def __init__(self, inner: Transport) -> None:
@@ -217,8 +217,8 @@ class ReferenceSender:
             **{
                 **self.parts,
                 "open_engine": lambda _url: self._engine(),
-                "open_store": lambda engine: _with_points(open_store(engine)),
-                "around_transport": lambda transport: _PointedTransport(around(transport)),
+                "open_store": lambda engine: with_points(open_store(engine)),
+                "around_transport": lambda transport: PointedTransport(around(transport)),
             },
         )
         stop = asyncio.Event()
