@@ -26,7 +26,10 @@ from uvicorn.server import ServerState
 
 from simulator.clock import Clock
 from simulator.dialects import native
-from simulator.dialects.native import HttpWords
+from simulator.dialects.native import answers
+from simulator.dialects.native.answers import HttpWords
+from simulator.dialects.native.keys import read_key
+from simulator.dialects.native.request import read
 from simulator.provider.answer import Accepted, Answer, HangUp, Reason, Refused, Reply, Words
 from simulator.provider.ledger import Acceptance, Attempt, Sent
 from simulator.provider.message import Submission
@@ -293,19 +296,19 @@ class HttpVoice:
 
     async def speak(self, words: Words) -> None:
         """Say the whole answer."""
-        out = native.answer(words, self._clock.now())
+        out = answers.answer(words, self._clock.now())
         await self._head(out)
         await self._body(out.body)
 
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the head, which promises a whole body, and half of that."""
-        out = native.answer(words or _usual(), self._clock.now())
+        out = answers.answer(words or _usual(), self._clock.now())
         await self._head(out)
-        await self._body(native.part_of(out.body), more=True)
+        await self._body(answers.part_of(out.body), more=True)
 
     async def babble(self, code: int) -> None:
         """Say a well-formed head around a broken body."""
-        out = native.garbled(code)
+        out = answers.garbled(code)
         await self._head(out)
         await self._body(out.body)
 
@@ -325,7 +328,7 @@ class BodyVoice(HttpVoice):
 
     def __init__(self, send: Send, clock: Clock, words: Words) -> None:
         super().__init__(send, clock)
-        self._out = native.answer(words, clock.now())
+        self._out = answers.answer(words, clock.now())
 
     async def say_head(self) -> None:
         await self._head(self._out)
@@ -334,11 +337,11 @@ class BodyVoice(HttpVoice):
         await self._body(self._out.body)
 
     async def speak_in_part(self, words: Words | None) -> None:
-        await self._body(native.part_of(self._out.body), more=True)
+        await self._body(answers.part_of(self._out.body), more=True)
 
     async def babble(self, code: int) -> None:
         # As long as the head has promised: the body is what is broken here, not the framing.
-        size, junk = len(self._out.body), native.garbled(code).body
+        size, junk = len(self._out.body), answers.garbled(code).body
         await self._body((junk * (size // len(junk) + 1))[:size])
 
 
@@ -351,14 +354,14 @@ class DoorVoice:
         self.said: str | None = None
 
     async def speak(self, words: Words) -> None:
-        self._write(native.answer(words, self._clock.now()))
+        self._write(answers.answer(words, self._clock.now()))
 
     async def speak_in_part(self, words: Words | None) -> None:
-        out = native.answer(words or _usual(), self._clock.now())
-        self._write(out, native.part_of(out.body))
+        out = answers.answer(words or _usual(), self._clock.now())
+        self._write(out, answers.part_of(out.body))
 
     async def babble(self, code: int) -> None:
-        self._write(native.garbled(code))
+        self._write(answers.garbled(code))
 
     def _write(self, out: HttpWords, body: bytes | None = None) -> None:
         self.said = str(out.status)
@@ -535,7 +538,7 @@ class NativeApi:
         """Read a request to its end and parse it. None: the sender left before it was complete."""
         headers = dict(reversed(scope["headers"]))  # The first of a name counts.
         credential = _credential(headers)
-        key = native.read_key(_header(headers, KEY_HEADERS[scope["path"]]))
+        key = read_key(_header(headers, KEY_HEADERS[scope["path"]]))
         detail = Detail(
             credential=credential if isinstance(credential, str) else None,
             key=key if isinstance(key, str) else None,
@@ -550,9 +553,9 @@ class NativeApi:
         assert key is None or isinstance(key, str)
         now = self._clock.now()
         if len(body) < LARGE_BODY_BYTES:
-            mail = native.read(body, key=key, now=now, host=self._hostname)
+            mail = read(body, key=key, now=now, host=self._hostname)
         else:
-            mail = await asyncio.to_thread(native.read, body, key=key, now=now, host=self._hostname)
+            mail = await asyncio.to_thread(read, body, key=key, now=now, host=self._hostname)
         if isinstance(mail, Submission):
             detail = Detail(
                 credential=detail.credential,
@@ -571,20 +574,20 @@ class NativeApi:
         wanted = request.query_params.multi_items()
         if len(wanted) != 1 or wanted[0][0] not in ("idempotency_key", "message_id"):
             return _response(
-                native.problem(400, "invalid_request", "ask with either ?idempotency_key= or ?message_id=")
+                answers.problem(400, "invalid_request", "ask with either ?idempotency_key= or ?message_id=")
             )
         name, value = wanted[0]
         account, now = self._account(request), self._clock.now()
         ledger = self._provider.account(account, now).ledger
         found = ledger.with_key(value) if name == "idempotency_key" else ledger.with_message_id(value)
-        return _found({"data": [native.as_json(each) for each in self._visible(found, account, now)]})
+        return _found({"data": [answers.as_json(each) for each in self._visible(found, account, now)]})
 
     async def _show(self, request: Request) -> Response:
         account, now = self._account(request), self._clock.now()
         acceptance = self._provider.account(account, now).ledger.get(request.path_params["id"])
         if acceptance is None or not self._visible([acceptance], account, now):
-            return _response(native.problem(404, "not_found", "there is no mail with this id"))
-        return _found(native.as_json(acceptance))
+            return _response(answers.problem(404, "not_found", "there is no mail with this id"))
+        return _found(answers.as_json(acceptance))
 
     def _account(self, request: Request) -> str:
         credential = _credential(dict(request.scope["headers"]))
@@ -675,4 +678,4 @@ async def _problem(request: Request, problem: Exception) -> Response:
     }.get(problem.status_code, problem.detail)
     code = {404: "not_found", 405: "method_not_allowed"}.get(problem.status_code, "invalid_request")
     headers = list((problem.headers or {}).items())
-    return _response(native.problem(problem.status_code, code, detail, headers))
+    return _response(answers.problem(problem.status_code, code, detail, headers))

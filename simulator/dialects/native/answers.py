@@ -1,0 +1,172 @@
+"""What goes out: answers as status, headers and body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, assert_never
+
+from simulator.provider.answer import Accepted, Reason, Refused, RefusedRecipient, Reply, RetryAfter, Words
+from simulator.provider.ledger import Acceptance
+
+#: Why the provider itself refuses, as a status. The `code` of the problem is the reason's own name.
+STATUS: dict[Reason, int] = {
+    Reason.INVALID: 400,
+    Reason.KEY_REQUIRED: 400,
+    Reason.KEY_IN_FLIGHT: 409,
+    Reason.KEY_REUSED: 422,
+    Reason.TOO_LARGE: 413,
+    Reason.TOO_MANY_RECIPIENTS: 422,
+    Reason.NO_RECIPIENTS: 422,
+    Reason.RATE_LIMITED: 429,
+}
+
+#: The `code` of a problem that a rule made, where the status has a usual one.
+_CODE_OF_STATUS = {
+    400: "invalid_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    409: "key_in_flight",
+    413: "too_large",
+    422: "invalid_request",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "unavailable",
+}
+
+_WITHOUT_BODY = frozenset({204, 205, 304})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpWords:
+    """A whole HTTP answer. `Content-Length` is left to the server, which may lie about it on purpose."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def answer(words: Words, now: datetime) -> HttpWords:
+    """Return the HTTP answer that says these words."""
+    match words:
+        case Accepted():
+            extra = (("Idempotency-Replayed", "true"),) if words.replayed else ()
+            return _json(200, _yes(words), extra)
+        case Refused(reason=reason, detail=detail, refused=refused, retry_after=retry_after):
+            more = {"rejected": [_rejected(each) for each in refused]} if refused else {}
+            return problem(STATUS[reason], reason.value, detail, _retry(retry_after, now), more)
+        case Reply():
+            return _reply(words, now)
+        case _:
+            assert_never(words)
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    headers: Sequence[tuple[str, str]] = (),
+    more: Mapping[str, Any] | None = None,
+) -> HttpWords:
+    """Return a problem document (RFC 9457) with the member `code` that a program can branch on."""
+    document = {
+        "type": "about:blank",
+        "title": _phrase(status),
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    return _json(status, document | dict(more or {}), headers, content_type="application/problem+json")
+
+
+def garbled(code: int) -> HttpWords:
+    """Return a well-formed head around a body that is neither JSON nor UTF-8."""
+    return HttpWords(
+        status=code,
+        headers=(("Content-Type", "application/json"),),
+        body=b'{"id": "msg_\xff\xfe\x00", "stat<html>',
+    )
+
+
+def part_of(body: bytes) -> bytes:
+    """Return the first half of a body: what a truncated answer consists of. Never the whole of it."""
+    return body[: len(body) // 2]
+
+
+def as_json(acceptance: Acceptance) -> dict[str, Any]:
+    """Return an acceptance as a look-up shows it to the sender."""
+    return {
+        "id": acceptance.id,
+        "message_id": acceptance.message_id,
+        "idempotency_key": acceptance.key,
+        "status": "accepted",
+        "to": list(acceptance.recipients),
+        "accepted": list(acceptance.recipients),
+        "rejected": [_rejected(each) for each in acceptance.refused],
+        "created_at": acceptance.accepted_at.isoformat(),
+    }
+
+
+def _yes(words: Accepted) -> dict[str, Any]:
+    return {
+        "id": words.id,
+        "message_id": words.message_id,
+        "status": "accepted",
+        "accepted": list(words.recipients),
+        "rejected": [_rejected(each) for each in words.refused],
+    }
+
+
+def _rejected(refused: RefusedRecipient) -> dict[str, Any]:
+    told = {"recipient": refused.recipient, "code": refused.code, "message": refused.text}
+    return told if refused.enhanced is None else told | {"enhanced": refused.enhanced}
+
+
+def _reply(words: Reply, now: datetime) -> HttpWords:
+    headers = _retry(words.retry_after, now)
+    if words.code in _WITHOUT_BODY:
+        return HttpWords(status=words.code, headers=tuple(headers), body=b"")
+    if words.body is not None:
+        start = words.body.lstrip()[:1]
+        kind = "application/json" if start in ("{", "[") else "text/html" if start == "<" else "text/plain"
+        return HttpWords(
+            status=words.code,
+            headers=(("Content-Type", f"{kind}; charset=utf-8"), *headers),
+            body=words.body.encode("utf-8", "replace"),
+        )
+    if words.code < 300:
+        # A yes that a rule invented has no id: the provider took nothing.
+        return _json(
+            words.code, {"status": "accepted", "message": words.text or _phrase(words.code)}, headers
+        )
+    code = _CODE_OF_STATUS.get(words.code) or ("error" if words.code < 500 else "unavailable")
+    return problem(words.code, code, words.text or _phrase(words.code), headers)
+
+
+def _retry(retry_after: RetryAfter | None, now: datetime) -> list[tuple[str, str]]:
+    return [] if retry_after is None else [("Retry-After", retry_after.text(now))]
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return {2: "OK", 3: "Redirect", 4: "Refused"}.get(status // 100, "Failed")
+
+
+def _json(
+    status: int,
+    document: Mapping[str, Any],
+    headers: Sequence[tuple[str, str]] = (),
+    *,
+    content_type: str = "application/json",
+) -> HttpWords:
+    return HttpWords(
+        status=status,
+        headers=(("Content-Type", content_type), *headers),
+        body=json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
+    )

@@ -1,0 +1,251 @@
+"""A message made of fields: a letter is read and checked first, and written as the bytes of RFC 5322 afterwards.
+
+The two are apart on purpose: what a provider decides needs the letter only, its bytes may be written later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from email.utils import format_datetime
+from typing import Any
+
+from simulator.dialects.native.fields import (
+    Malformed,
+    from_base64,
+    kind,
+    line,
+    mailbox,
+    mailboxes,
+    only,
+    shown,
+    text,
+)
+from simulator.provider.answer import Reason
+
+LETTER_KEYS = frozenset(
+    {"from", "to", "cc", "bcc", "subject", "text", "html", "headers", "message_id", "attachments"}
+)
+ATTACHMENT_KEYS = frozenset({"filename", "content_type", "content", "content_id"})
+
+#: Headers that have a field of their own, or that the builder must own to write a readable message.
+_OWNED = frozenset({"from", "to", "cc", "bcc", "subject", "mime-version"})
+
+_FIELD_NAME = re.compile(r"[!-9;-~]+")
+_MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
+_CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
+
+Mailbox = tuple[str, str]
+"""Display name and address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that goes along; with a Content-ID it belongs to the HTML that shows it."""
+
+    filename: str
+    content_type: str
+    content: bytes
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """The fields of a mail, each of them sound."""
+
+    from_: Mailbox
+    to: tuple[Mailbox, ...]
+    cc: tuple[Mailbox, ...] = ()
+    bcc: tuple[Mailbox, ...] = ()
+    subject: str = ""
+    text: str | None = None
+    html: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    message_id: str | None = None
+    """None: it is made of the idempotency key or the content, unless it stands among the headers."""
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Everybody who gets it, once."""
+        return once([address for _, address in (*self.to, *self.cc, *self.bcc)])
+
+
+def once(recipients: list[str]) -> tuple[str, ...]:
+    """Somebody in `to` and in `cc` gets one mail."""
+    found: dict[str, str] = {}
+    for recipient in recipients:
+        found.setdefault(recipient.lower(), recipient)
+    return tuple(found.values())
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def read_letter(data: Mapping[str, Any]) -> Letter:
+    """Read the fields of a mail. Raise `Malformed`."""
+    only(data, LETTER_KEYS, "the body")
+    sender = text(data, "from")
+    if not sender:
+        raise Malformed('"from" is missing; give the sender, like "Shop <shop@example.org>"')
+    letter = Letter(
+        from_=mailbox(sender, '"from"', Reason.INVALID),
+        to=tuple(mailboxes(data, "to")),
+        cc=tuple(mailboxes(data, "cc")) if "cc" in data else (),
+        bcc=tuple(mailboxes(data, "bcc")) if "bcc" in data else (),
+        subject=line(text(data, "subject") or "", '"subject"'),
+        headers=tuple(_headers(data)),
+        message_id=_message_id(data),
+        text=text(data, "text"),
+        html=text(data, "html"),
+        attachments=tuple(_attachments(data)),
+    )
+    if letter.text is None and letter.html is None and not letter.attachments:
+        raise Malformed('there is no content; give "text", "html" or both')
+    return letter
+
+
+def _headers(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    given = data.get("headers") or {}
+    if not isinstance(given, dict):
+        raise Malformed(f'"headers" is {kind(given)}; it must be an object of names and texts')
+    headers = []
+    for name, value in given.items():
+        if not _FIELD_NAME.fullmatch(name):
+            raise Malformed(f'"headers": {shown(name)} is no header name')
+        if name.lower() in _OWNED or name.lower().startswith("content-"):
+            raise Malformed(
+                f'"headers": {name[:80]} has a field of its own or is written by the service; leave it out'
+            )
+        if not isinstance(value, str):
+            raise Malformed(f'"headers": the value of {name[:80]} is {kind(value)}; it must be a text')
+        headers.append((name, line(value, f'"headers": the value of {name[:80]}')))
+    return headers
+
+
+def _message_id(data: Mapping[str, Any]) -> str | None:
+    given = text(data, "message_id")
+    if given is None:
+        return None
+    headers = data.get("headers")
+    if isinstance(headers, dict) and any(name.lower() == "message-id" for name in headers):
+        raise Malformed('"message_id" and a Message-ID in "headers" are both given; leave one out')
+    if not _MESSAGE_ID.fullmatch(given):
+        raise Malformed(f'"message_id" is {shown(given)}; it must look like "<unique@example.org>"')
+    return given
+
+
+def _attachments(data: Mapping[str, Any]) -> list[Attachment]:
+    given = data.get("attachments") or []
+    if not isinstance(given, list):
+        raise Malformed(f'"attachments" is {kind(given)}; it must be a list of objects')
+    return [_attachment(each, f"attachment {number}") for number, each in enumerate(given, 1)]
+
+
+def _attachment(data: object, where: str) -> Attachment:
+    if not isinstance(data, dict):
+        raise Malformed(f"{where} is {kind(data)}; it must be an object")
+    only(data, ATTACHMENT_KEYS, where)
+    filename, content = text(data, "filename"), text(data, "content")
+    if not filename or content is None:
+        raise Malformed(f'{where} needs "filename" and "content"')
+    content_type = text(data, "content_type") or "application/octet-stream"
+    if not _CONTENT_TYPE.fullmatch(content_type) or content_type.lower().startswith(
+        ("multipart/", "message/")
+    ):
+        raise Malformed(f'{where}: "content_type" is {shown(content_type)}; it must look like "image/png"')
+    content_id = text(data, "content_id")
+    return Attachment(
+        filename=line(filename, f'{where}: "filename"'),
+        content_type=content_type,
+        content=from_base64(content, f'{where}: "content"'),
+        content_id=None if content_id is None else line(content_id, f'{where}: "content_id"').strip("<>"),
+    )
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def write(letter: Letter, *, key: str | None, fingerprint: str, now: datetime, host: str) -> bytes:
+    """Write the message, dated `now`.
+
+    A missing Message-ID is made from the key (or, without one, from the request's `fingerprint`) at the provider's
+    name `host`. Raise `Malformed` for what the standard library cannot write.
+    """
+    # An address beyond ASCII cannot be an encoded word: such a message needs RFC 6532 headers.
+    plain = all(address.isascii() for _, address in (letter.from_, *letter.to, *letter.cc))
+    message = EmailMessage(policy=SMTP if plain else SMTPUTF8)
+    message["From"] = _written(letter.from_)
+    message["To"] = [_written(each) for each in letter.to]
+    if letter.cc:
+        message["Cc"] = [_written(each) for each in letter.cc]
+    message["Subject"] = letter.subject
+    names = {name.lower() for name, _ in letter.headers}
+    message_id = letter.message_id
+    if message_id is None and "message-id" not in names:
+        # Not random: a second request with the same key must be the same mail (RFC 5322, section 3.6.4).
+        seed = f"key/{key}" if key is not None else f"body/{fingerprint}"
+        message_id = f"<{hashlib.sha256(seed.encode()).hexdigest()[:32]}@{host}>"
+    if message_id is not None:
+        message["Message-ID"] = message_id
+    if "date" not in names:
+        message["Date"] = format_datetime(now.astimezone(UTC))
+    for name, value in letter.headers:
+        try:
+            message[name] = value
+        except (ValueError, IndexError, AttributeError) as problem:
+            # The standard library's header parsers raise all of these for odd values.
+            raise Malformed(
+                f'"headers": the value of {shown(name)} cannot be written: {problem}'
+            ) from problem
+    try:
+        _fill(message, letter)
+        _name_boundaries(message, fingerprint)
+        return message.as_bytes()
+    except (ValueError, LookupError, AttributeError, MessageError) as problem:
+        raise Malformed(f"no message can be built from these fields: {problem}") from problem
+
+
+def _fill(message: EmailMessage, letter: Letter) -> None:
+    if letter.text is not None or letter.html is None:
+        message.set_content(letter.text or "", charset="utf-8")
+        if letter.html is not None:
+            message.add_alternative(letter.html, subtype="html", charset="utf-8")
+    else:
+        message.set_content(letter.html, subtype="html", charset="utf-8")
+    for each in letter.attachments:
+        main, _, sub = each.content_type.partition("/")
+        if each.content_id is None:
+            message.add_attachment(each.content, maintype=main, subtype=sub, filename=each.filename)
+            continue
+        # An inline part belongs to the HTML that shows it (RFC 2387).
+        home = message.get_body(("html",)) or message
+        assert isinstance(home, EmailMessage)
+        home.add_related(
+            each.content,
+            maintype=main,
+            subtype=sub,
+            filename=each.filename,
+            disposition="inline",
+            cid=f"<{each.content_id}>",
+        )
+
+
+def _name_boundaries(message: EmailMessage, fingerprint: str) -> None:
+    """The standard library rolls dice for boundaries; ours come from the content."""
+    for number, part in enumerate(message.walk()):
+        if part.is_multipart():
+            part.set_boundary(f"=_{number}_{fingerprint[:32]}")
+
+
+def _written(each: Mailbox) -> Address:
+    name, address = each
+    local, _, domain = address.rpartition("@")
+    return Address(display_name=name, username=local, domain=domain)

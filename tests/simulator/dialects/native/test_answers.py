@@ -1,0 +1,162 @@
+"""Answers become status, headers and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simulator.dialects.native.answers import STATUS, answer, as_json, garbled, part_of, problem
+from simulator.provider.answer import (
+    Accepted,
+    Reason,
+    Refused,
+    RefusedRecipient,
+    Reply,
+    RetryAfter,
+    RetryAfterKind,
+)
+from tests.simulator.provider.mails import NOW, acceptance
+
+YES = Accepted(
+    id="msg_1",
+    message_id="<1@x>",
+    recipients=("b@y",),
+    refused=(RefusedRecipient(recipient="c@y", code=550, enhanced="5.1.1", text="no"),),
+)
+YES_BODY = {
+    "id": "msg_1",
+    "message_id": "<1@x>",
+    "status": "accepted",
+    "accepted": ["b@y"],
+    "rejected": [{"recipient": "c@y", "code": 550, "enhanced": "5.1.1", "message": "no"}],
+}
+
+
+def test_a_yes_names_the_mail_and_who_was_refused() -> None:
+    words = answer(YES, NOW)
+
+    assert words.status == 200
+    assert dict(words.headers) == {"Content-Type": "application/json"}
+    assert json.loads(words.body) == YES_BODY
+
+
+def test_a_replay_is_the_same_body_and_says_so() -> None:
+    words = answer(Accepted(id="m", message_id=None, recipients=(), replayed=True), NOW)
+
+    assert words.body == answer(Accepted(id="m", message_id=None, recipients=()), NOW).body
+    assert dict(words.headers)["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_refusal_is_a_problem_document(reason: Reason) -> None:
+    words = answer(Refused(reason=reason, detail="why"), NOW)
+    document = json.loads(words.body)
+
+    assert dict(words.headers)["Content-Type"] == "application/problem+json"
+    assert words.status == document["status"] == STATUS[reason]
+    assert (document["code"], document["detail"], document["type"]) == (reason.value, "why", "about:blank")
+
+
+def test_a_refusal_of_all_recipients_lists_them() -> None:
+    words = answer(Refused(reason=Reason.NO_RECIPIENTS, detail="", refused=YES.refused), NOW)
+
+    assert words.status == 422
+    assert json.loads(words.body)["rejected"] == YES_BODY["rejected"]
+
+
+@pytest.mark.parametrize(
+    ("retry", "told"),
+    [
+        (RetryAfter(kind=RetryAfterKind.SECONDS, seconds=30), "30"),
+        (RetryAfter(kind=RetryAfterKind.DATE, seconds=30), "Tue, 01 Jan 2030 00:00:30 GMT"),
+        (RetryAfter(kind=RetryAfterKind.ZERO), "0"),
+        (RetryAfter(kind=RetryAfterKind.GARBAGE), "soon, perhaps"),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_retry_after_is_a_header(retry: RetryAfter | None, told: str | None) -> None:
+    for words in (
+        answer(Reply(code=503, retry_after=retry), NOW),
+        answer(Refused(reason=Reason.RATE_LIMITED, detail="", retry_after=retry), NOW),
+    ):
+        assert dict(words.headers).get("Retry-After") == told
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [(400, "invalid_request"), (404, "not_found"), (418, "error"), (429, "rate_limited"), (503, "unavailable"), (599, "unavailable")]
+)  # fmt: skip
+def test_a_rules_reply_is_a_problem_document(code: int, name: str) -> None:
+    words = answer(Reply(code=code, text="because"), NOW)
+    document = json.loads(words.body)
+
+    assert (words.status, document["code"], document["detail"]) == (code, name, "because")
+    assert document["title"]
+
+
+def test_a_rules_yes_names_no_mail() -> None:
+    """The provider took nothing, so there is no id; a sender that believes in status 200 alone is caught."""
+    document = json.loads(answer(Reply(code=202), NOW).body)
+
+    assert document == {"status": "accepted", "message": "Accepted"}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ('{"error": 1}', "application/json; charset=utf-8"),
+        ("<html>Bad gateway</html>", "text/html; charset=utf-8"),
+        ("upstream error", "text/plain; charset=utf-8"),
+        ("", "text/plain; charset=utf-8"),
+    ],
+)
+def test_a_rules_body_goes_out_as_it_is(body: str, kind: str) -> None:
+    words = answer(Reply(code=502, body=body), NOW)
+
+    assert (words.status, words.body) == (502, body.encode())
+    assert dict(words.headers)["Content-Type"] == kind
+
+
+@pytest.mark.parametrize("code", [204, 304])
+def test_a_status_without_content_has_none(code: int) -> None:
+    assert answer(Reply(code=code, body="x"), NOW).body == b""
+
+
+def test_an_error_of_the_servers_own_is_a_problem_too() -> None:
+    words = problem(401, "unauthorized", "no key", [("WWW-Authenticate", "Bearer")])
+
+    assert dict(words.headers)["WWW-Authenticate"] == "Bearer"
+    assert json.loads(words.body)["title"] == "Unauthorized"
+
+
+def test_a_garbled_body_is_no_json() -> None:
+    words = garbled(202)
+
+    assert words.status == 202
+    with pytest.raises(ValueError, match="utf-8"):
+        json.loads(words.body)
+
+
+def test_a_part_of_a_body_is_no_json() -> None:
+    body = answer(YES, NOW).body
+
+    assert body.startswith(part_of(body))
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(part_of(body))
+    assert part_of(b"") == b""
+
+
+def test_a_look_up_shows_what_was_accepted() -> None:
+    shown = as_json(acceptance(7, ["a@x", "b@x"], refused=YES.refused))
+
+    assert shown == {
+        "id": "msg_7",
+        "message_id": "<7@example.org>",
+        "idempotency_key": "key-7",
+        "status": "accepted",
+        "to": ["a@x", "b@x"],
+        "accepted": ["a@x", "b@x"],
+        "rejected": YES_BODY["rejected"],
+        "created_at": "2030-01-01T00:00:00+00:00",
+    }
