@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from simulator.provider.answer import RefusedRecipient
+from simulator.provider.search import PAGE, Page, Search, bare, folded, page_of
 
 
 class Fate(StrEnum):
@@ -45,6 +46,8 @@ class Acceptance:
     obligation: str | None = None
     """Value of the mail's `X-Obligation` header: which promise the sender says it keeps."""
     fate: Fate = Fate.DELIVERED
+    headers: tuple[tuple[str, str], ...] = ()
+    """The mail's header fields, unfolded, in their order."""
 
 
 class AttemptState(StrEnum):
@@ -151,9 +154,9 @@ class Ledger:
         if acceptance.key is not None:
             self._by_key.setdefault(acceptance.key, []).append(acceptance)
         if acceptance.message_id is not None:
-            self._by_message_id.setdefault(acceptance.message_id, []).append(acceptance)
+            self._by_message_id.setdefault(bare(acceptance.message_id) or "", []).append(acceptance)
         for recipient in acceptance.recipients:
-            self._by_recipient.setdefault(recipient.lower(), []).append(acceptance)
+            self._by_recipient.setdefault(folded(recipient), []).append(acceptance)
 
     def get(self, id_: str) -> Acceptance | None:
         return self._by_id.get(id_)
@@ -163,50 +166,45 @@ class Ledger:
 
     def with_message_id(self, message_id: str) -> list[Acceptance]:
         """Find by Message-ID, with or without its angle brackets."""
-        bare = message_id.strip().removeprefix("<").removesuffix(">")
-        return list(self._by_message_id.get(f"<{bare}>", ())) or list(self._by_message_id.get(bare, ()))
+        return list(self._by_message_id.get(bare(message_id) or "", ()))
 
     def to_recipient(self, recipient: str) -> list[Acceptance]:
-        return list(self._by_recipient.get(recipient.lower(), ()))
+        return list(self._by_recipient.get(folded(recipient), ()))
 
-    def search(
-        self,
-        *,
-        to: str | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        q: str | None = None,
-    ) -> list[Acceptance]:
-        """Return acceptances that meet all given conditions, oldest first; `q` looks in subject and addresses."""
+    def search(self, search: Search) -> list[Acceptance]:
+        """Return the acceptances that are wanted, oldest first."""
         found: Iterable[Acceptance]
-        if to is not None:
-            found = self.to_recipient(to)
-        elif key is not None:
-            found = self.with_key(key)
-        elif message_id is not None:
-            found = self.with_message_id(message_id)
+        if search.to is not None:
+            found = self.to_recipient(search.to)
+        elif search.key is not None:
+            found = self.with_key(search.key)
+        elif search.message_id is not None:
+            found = self.with_message_id(search.message_id)
         else:
             found = self.acceptances
-        return [
-            each
-            for each in found
-            if (key is None or each.key == key)
-            and (message_id is None or each in self.with_message_id(message_id))
-            and (q is None or _mentions(each, q.lower()))
-        ]
+        return [each for each in found if search.matches(each)]
+
+    def page(
+        self, search: Search, *, after: int | None = None, limit: int = PAGE, newest_first: bool = False
+    ) -> Page[Acceptance]:
+        """Return some of those that are wanted, from the one after number `after` on."""
+        found = self.search(search)
+        if newest_first:
+            found.reverse()
+        return page_of(
+            (
+                (each.number, each)
+                for each in found
+                if after is None or (each.number < after if newest_first else each.number > after)
+            ),
+            limit,
+        )
 
     def dump(self) -> Iterator[str]:
         """Yield one canonical JSON line per acceptance: equal ledgers give equal bytes."""
         for each in self.acceptances:
             facts = asdict(each) | {"accepted_at": each.accepted_at.isoformat()}
             yield json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def _mentions(each: Acceptance, wanted: str) -> bool:
-    return any(
-        wanted in text.lower()
-        for text in (each.subject, each.sender, each.message_id or "", each.key or "", *each.recipients)
-    )
 
 
 def message_name(seed: int, account: str, number: int) -> str:

@@ -479,6 +479,7 @@ class Provider:
             sha256=digest(submission.raw),
             obligation=header(submission.headers, OBLIGATION_HEADER),
             fate=Fate.DROPPED if attempt.drop else Fate.DELIVERED,
+            headers=submission.headers,
         )
         account.ledger.book(acceptance)
         if submission.key is not None:

@@ -287,6 +287,7 @@ def _acceptance(facts: dict[str, Any]) -> Acceptance:
             "recipients": tuple(facts["recipients"]),
             "refused": _refused(facts["refused"]),
             "fate": Fate(facts["fate"]),
+            "headers": tuple((name, value) for name, value in facts.get("headers", ())),
         }
     )
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Account
+from simulator.provider.search import Search
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Asked, Endpoint, seconds, text, whole
 from simulator.servers.control.problems import Refusal
@@ -69,7 +70,7 @@ def _acceptance(asked: Asked) -> Acceptance:
 
 
 def _find(account: Account, asked: Asked) -> list[Acceptance]:
-    return account.ledger.search(**{each.name: asked.given[each.name] for each in FILTERS})
+    return account.ledger.search(Search(**{each.name: asked.given[each.name] for each in FILTERS}))
 
 
 def _shown(account: Account, found: Sequence[Acceptance]) -> list[dict[str, Any]]:

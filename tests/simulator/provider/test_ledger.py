@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.provider.ledger import Fate, Ledger, message_name
+from simulator.provider.search import Search
 from tests.simulator.provider.mails import ANN, BOB, acceptance, after
 
 
@@ -16,24 +17,24 @@ def ledger() -> Ledger:
     return book
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"),
-    [
-        ({}, [1, 2, 3]),
-        ({"to": BOB.upper()}, [1, 2]),
-        ({"key": "k"}, [1]),
-        ({"message_id": "<Two@example.org>"}, [2]),
-        ({"message_id": "Two@example.org"}, [2]),
-        ({"q": "ORDER"}, [1]),
-        ({"q": "ann@"}, [2, 3]),
-        ({"to": ANN, "key": "k"}, []),
-        ({"to": BOB, "message_id": "Two@example.org"}, [2]),
-        ({"key": "nobody's"}, []),
-    ],
-    ids=str,
-)
-def test_acceptances_are_found_by_all_conditions_together(wanted: dict[str, str], numbers: list[int]) -> None:
-    assert [each.number for each in ledger().search(**wanted)] == numbers
+def test_a_search_goes_by_an_index_where_there_is_one() -> None:
+    """And finds what matches, not what the index says."""
+    assert [each.number for each in ledger().search(Search(to=BOB, message_id="Two@example.org"))] == [2]
+    assert ledger().search(Search(to=ANN, key="k")) == []
+    assert [each.number for each in ledger().search(Search(q="ann@"))] == [2, 3]
+
+
+def test_pages_follow_each_other_in_both_directions() -> None:
+    """A page ends with the number after which the next one begins; the last one has none."""
+    first = ledger().page(Search(), limit=2)
+    rest = ledger().page(Search(), after=first.cursor, limit=2)
+
+    assert ([each.number for each in first.found], first.cursor) == ([1, 2], 2)
+    assert ([each.number for each in rest.found], rest.cursor) == ([3], None)
+    newest = ledger().page(Search(to=ANN), limit=1, newest_first=True)
+    assert ([each.number for each in newest.found], newest.cursor) == ([3], 3)
+    older = ledger().page(Search(to=ANN), after=newest.cursor, limit=1, newest_first=True)
+    assert ([each.number for each in older.found], older.cursor) == ([2], None)
 
 
 def test_an_acceptance_is_found_by_its_id() -> None:
