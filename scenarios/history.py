@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from scenarios.mail import bare
-from simulator.provider.ledger import Acceptance, Fate
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
 
 

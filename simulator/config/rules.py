@@ -18,7 +18,7 @@ from simulator.config.conditions import (
 )
 from simulator.config.forms import PARAMETERS, read_text
 from simulator.config.place import Place, did_you_mean, shown
-from simulator.provider.faults import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, RefuseRecipients
+from simulator.provider.faults import FAULTS, NATURAL_STAGE, SPELLINGS, DecideFate, Fault, RefuseRecipients
 from simulator.provider.plan import Rule
 
 RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
@@ -44,8 +44,8 @@ def _read_rule(data: object, source: str, number: int) -> Rule:
     fault_name, spelling_stage, defaults = _fault_named(place, data)
     kind = FAULTS[fault_name]
     given = dict(data)
-    if kind is RefuseRecipients and "recipients" in given and "recipient" not in given:
-        # Whom it refuses reads better in the plural; it is the same condition.
+    if kind in (DecideFate, RefuseRecipients) and "recipients" in given and "recipient" not in given:
+        # Whom it means reads better in the plural; it is the same condition.
         given["recipient"] = given.pop("recipients")
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for key in given:

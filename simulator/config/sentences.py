@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.provider.answer import spoken
-from simulator.provider.faults import AFTER_BOOKING, Drop, RefuseRecipients, SlowDown
+from simulator.provider.faults import AFTER_BOOKING, DecideFate, Drop, RefuseRecipients, SlowDown
 from simulator.provider.plan import Per, Rule
 
 
@@ -70,6 +70,9 @@ def _what(rule: Rule) -> str:
     match rule.fault:
         case Drop():
             return "take the mail, say yes and never deliver it"
+        case DecideFate(fate=fate, after_s=after_s):
+            when = "" if after_s is None else f" {after_s:g} s later"
+            return f"take the mail, and let its fate be {fate}{when}"
         case RefuseRecipients(code=code, text=text):
             return f"refuse the recipient with {code} {text}"
         case SlowDown(delay_s=delay_s):

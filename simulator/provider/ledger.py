@@ -14,14 +14,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from simulator.provider.answer import RefusedRecipient
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.search import PAGE, Page, Search, bare, folded, page_of
-
-
-class Fate(StrEnum):
-    """What becomes of accepted mail behind the provider's door."""
-
-    DELIVERED = "delivered"
-    DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +40,20 @@ class Acceptance:
     obligation: str | None = None
     """Value of the mail's `X-Obligation` header: which promise the sender says it keeps."""
     fate: Fate = Fate.DELIVERED
+    """What becomes of it; of those recipients that `destinies` names something else."""
+    destinies: tuple[tuple[str, Destiny], ...] = ()
+    """Recipients (as in `recipients`) whose fate a rule or an address decided."""
+
     headers: tuple[tuple[str, str], ...] = ()
     """The mail's header fields, unfolded, in their order."""
+
+    def destiny_of(self, recipient: str) -> Destiny:
+        """Return what becomes of this mail to one of its recipients."""
+        wanted = recipient.lower()
+        for named, destiny in self.destinies:
+            if named.lower() == wanted:
+                return destiny
+        return Destiny(fate=self.fate)
 
 
 class AttemptState(StrEnum):

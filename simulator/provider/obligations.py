@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from simulator.provider.ledger import Acceptance, Fate
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import Acceptance
 
 
 class Reported(StrEnum):
@@ -197,7 +198,7 @@ def _judge_obligation(
         acceptances=copies,
         state=obligation.state,
     )
-    if any(each.fate is Fate.DROPPED for each in copies):
+    if any(each.destiny_of(obligation.recipient).fate is Fate.DROPPED for each in copies):
         judgement.dropped.append(finding)
     if obligation.sha256 is not None and any(each.sha256 != obligation.sha256 for each in copies):
         judgement.misdirected.append(finding)
@@ -229,7 +230,7 @@ def _judge_unpromised(by_recipient: dict[str, list[Acceptance]], judgement: Judg
                 judgement.duplicated.append(
                     Finding(ref=None, recipient=recipient, expected=1, acceptances=tuple(same))
                 )
-            if any(each.fate is Fate.DROPPED for each in same):
+            if any(each.destiny_of(recipient).fate is Fate.DROPPED for each in same):
                 judgement.dropped.append(
                     Finding(ref=None, recipient=recipient, expected=1, acceptances=tuple(same))
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,7 +17,8 @@ from fnmatch import translate
 from functools import lru_cache
 
 from simulator.provider.answer import Answer, RefusedRecipient, Slow
-from simulator.provider.faults import Drop, Fault, RefuseRecipients
+from simulator.provider.fate import Destiny
+from simulator.provider.faults import DecideFate, Drop, Fault, RefuseRecipients
 from simulator.provider.message import Moment, header
 
 
@@ -134,7 +135,7 @@ class Rule:
 class Plan:
     """The ordered rules of an account. The first rule that strikes decides.
 
-    Two kinds let later rules decide too: `slow`, and `refuse_recipients` where all recipients come at once.
+    Three kinds let later rules decide too: `slow`, `fate`, and `refuse_recipients` where all recipients come at once.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -149,6 +150,8 @@ class Strike:
     answer: Answer | None = None
     drop: bool = False
     refused: tuple[RefusedRecipient, ...] = ()
+    destinies: tuple[tuple[str, Destiny], ...] = ()
+    """What becomes of the mail to which recipient, if it is booked."""
 
 
 @dataclass(slots=True)
@@ -213,12 +216,19 @@ class PlanState:
             return None
         waits: list[Slow] = []
         names: list[str] = []
-        refused: list[RefusedRecipient] = []
+        refused: dict[str, RefusedRecipient] = {}
+        destinies: dict[str, Destiny] = {}
         for position in places:
-            rule = self.plan.rules[position]
-            if isinstance(rule.fault, RefuseRecipients) and moment.recipient is None:
-                some = self._refused(rule, position, moment, {each.recipient for each in refused}, now)
-                refused += (rule.fault.refuse(recipient) for recipient in some)
+            rule, fault = self.plan.rules[position], self.plan.rules[position].fault
+            if isinstance(fault, RefuseRecipients) and moment.recipient is None:
+                some = self._hit(rule, position, moment, refused, now)
+                refused |= {recipient: fault.refuse(recipient) for recipient in some}
+                if some:
+                    names.append(rule.name)
+                continue
+            if isinstance(fault, DecideFate):
+                some = self._hit(rule, position, moment, destinies, now)
+                destinies |= dict.fromkeys(some, fault.destiny())
                 if some:
                     names.append(rule.name)
                 continue
@@ -230,22 +240,28 @@ class PlanState:
                 waits.append(answer)
                 continue
             if isinstance(rule.fault, RefuseRecipients) and moment.recipient is not None:
-                refused.append(rule.fault.refuse(moment.recipient))
+                refused[moment.recipient] = rule.fault.refuse(moment.recipient)
             return Strike(
                 rules=tuple(names),
                 answer=_after(waits, answer),
                 drop=isinstance(rule.fault, Drop),
-                refused=tuple(refused),
+                refused=tuple(refused.values()),
+                destinies=tuple(destinies.items()),
             )
         if not names:
             return None
-        return Strike(rules=tuple(names), answer=_after(waits, None), refused=tuple(refused))
+        return Strike(
+            rules=tuple(names),
+            answer=_after(waits, None),
+            refused=tuple(refused.values()),
+            destinies=tuple(destinies.items()),
+        )
 
-    def _refused(
-        self, rule: Rule, position: int, moment: Moment, already: set[str], now: datetime
+    def _hit(
+        self, rule: Rule, position: int, moment: Moment, already: Container[str], now: datetime
     ) -> list[str]:
-        """On a wire that brings all recipients at once, each is an occasion of its own."""
-        refused = []
+        """Where all recipients come at once, each is an occasion of its own; return those that are hit."""
+        hit = []
         for recipient in moment.recipients:
             if recipient in already:
                 continue
@@ -263,8 +279,8 @@ class PlanState:
                 headers=moment.headers,
             )
             if rule.who.meets(each) and self._due(rule, self._counts[position], each, now):
-                refused.append(recipient)
-        return refused
+                hit.append(recipient)
+        return hit
 
     def _due(self, rule: Rule, counts: _Counts, moment: Moment, now: datetime) -> bool:
         scope = _scope(rule.per, moment)

@@ -31,6 +31,7 @@ from simulator.provider.answer import (
     with_words,
 )
 from simulator.provider.clock import AccountClock, ClockMoved
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.idempotency import Conflict, KeyRules, Keys, Replay
 from simulator.provider.ledger import (
     Acceptance,
@@ -39,7 +40,6 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
-    Fate,
     Ledger,
     Sent,
     Tried,
@@ -127,6 +127,8 @@ class Provider:
         self._records: list[Record] = []
         self._opened = 0
         self._decided = 0
+        self._foretold: dict[str, dict[str, Destiny]] = {}
+        """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
         self.accounts: dict[str, Account] = {}
         self.account(DEFAULT_ACCOUNT, now)
 
@@ -212,6 +214,8 @@ class Provider:
             attempt.drop = attempt.drop or strike.drop
             if strike.refused:
                 attempt.refused = (*attempt.refused, *strike.refused)
+            if strike.destinies:
+                self._foretold.setdefault(attempt.id, {}).update(strike.destinies)
         answer = strike.answer if strike is not None else None
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
         if stage == "accept" and (answer is None or goes_on(answer)):
@@ -278,6 +282,7 @@ class Provider:
         account = self.account(attempt.account, now)
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
+        self._foretold.pop(attempt.id, None)
         account.keys.release(attempt.id)
         self._keep(attempt)
 
@@ -403,6 +408,8 @@ class Provider:
     def _log(self, account: Account, attempt: Attempt, stage: str, strike: Strike, now: datetime) -> None:
         self._decided += 1
         said = "drop" if strike.drop else spoken(strike.answer)
+        if strike.destinies and strike.answer is None and not strike.drop:
+            said = f"fate: {', '.join(dict.fromkeys(each.fate.value for _, each in strike.destinies))}"
         if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
         decision = Decision(
@@ -461,6 +468,7 @@ class Provider:
         now: datetime,
     ) -> Acceptance:
         account.booked += 1
+        destinies = self._destinies(attempt, taken)
         acceptance = Acceptance(
             id=message_name(self.seed, account.name, account.booked),
             number=account.booked,
@@ -478,7 +486,8 @@ class Provider:
             size_bytes=len(submission.raw),
             sha256=digest(submission.raw),
             obligation=header(submission.headers, OBLIGATION_HEADER),
-            fate=Fate.DROPPED if attempt.drop else Fate.DELIVERED,
+            fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
+            destinies=() if attempt.drop else destinies,
             headers=submission.headers,
         )
         account.ledger.book(acceptance)
@@ -490,6 +499,13 @@ class Provider:
         self._keep(attempt)
         self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
         return acceptance
+
+    def _destinies(self, attempt: Attempt, taken: tuple[str, ...]) -> tuple[tuple[str, Destiny], ...]:
+        """Return what is decided of the recipients of a mail that is being booked."""
+        foretold = self._foretold.get(attempt.id)
+        if foretold is None:
+            return ()
+        return tuple((recipient, foretold[recipient]) for recipient in taken if recipient in foretold)
 
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
         attempt.answer = spoken(refused)
@@ -524,6 +540,12 @@ class Provider:
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations
         owed[(obligation.ref, obligation.recipient.lower())] = obligation
+
+
+def _common_fate(destinies: tuple[tuple[str, Destiny], ...], taken: tuple[str, ...]) -> Fate:
+    """Return the fate that all recipients share; where they differ, the usual one stands for the mail."""
+    fates = {destiny.fate for _, destiny in destinies}
+    return fates.pop() if len(fates) == 1 and len(destinies) == len(taken) else Fate.DELIVERED
 
 
 def _number_of(attempt_id: str) -> int:

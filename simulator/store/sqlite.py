@@ -19,6 +19,7 @@ from typing import Any
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.clock import ClockMoved
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -26,7 +27,6 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
-    Fate,
     Sent,
     Tried,
     Wiped,
@@ -288,6 +288,11 @@ def _acceptance(facts: dict[str, Any]) -> Acceptance:
             "refused": _refused(facts["refused"]),
             "fate": Fate(facts["fate"]),
             "headers": tuple((name, value) for name, value in facts.get("headers", ())),
+            # Ledgers of the first schema know no destinies.
+            "destinies": tuple(
+                (recipient, Destiny(**destiny | {"fate": Fate(destiny["fate"])}))
+                for recipient, destiny in facts.get("destinies", ())
+            ),
         }
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
-from simulator.provider.ledger import Fate
+from simulator.provider.fate import Fate
 from simulator.provider.obligations import Reported
 from tests.scenarios.made import ANN, at, copy, owed, tried
 

@@ -20,6 +20,7 @@ from simulator.provider.faults.both import (
     SlowDown,
     TruncateTheReply,
 )
+from simulator.provider.faults.fates import DecideFate
 from simulator.provider.faults.stages import AFTER_BOOKING, BEFORE_THE_MAIL, HTTP_STAGES, SMTP_STAGES, Stages
 from simulator.provider.faults.table import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, Spelling
 
@@ -31,6 +32,7 @@ __all__ = [
     "NATURAL_STAGE",
     "SMTP_STAGES",
     "SPELLINGS",
+    "DecideFate",
     "Drop",
     "Fault",
     "GarbleTheReply",

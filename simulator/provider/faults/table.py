@@ -16,6 +16,7 @@ from simulator.provider.faults.both import (
     SlowDown,
     TruncateTheReply,
 )
+from simulator.provider.faults.fates import DecideFate
 
 Fault = (
     ReplyWith
@@ -27,6 +28,7 @@ Fault = (
     | TruncateTheReply
     | HoldTheAnswer
     | Drop
+    | DecideFate
     | RefuseRecipients
 )
 
@@ -42,6 +44,7 @@ FAULTS: dict[str, type[Fault]] = {
         TruncateTheReply,
         HoldTheAnswer,
         Drop,
+        DecideFate,
         RefuseRecipients,
     )
 }

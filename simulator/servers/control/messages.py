@@ -90,6 +90,7 @@ def _shown(account: Account, found: Sequence[Acceptance]) -> list[dict[str, Any]
             "sha256": each.sha256,
             "obligation": each.obligation,
             "fate": each.fate.value,
+            "fates": {recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
             "copies_of_body": copies[each.sha256],
             "attempt": each.attempt,
         }

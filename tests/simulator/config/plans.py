@@ -42,6 +42,7 @@ WRITTEN: list[dict[str, Any]] = [
     {"fault": "refuse_recipients", "code": 450, "recipients": "b@*", "account": "*"},
     {"fault": "slow", "delay_s": 1, "skip": 1, "first": 9, "every": 2, "probability": 0.5},
     {"fault": "reset", "from_s": 1, "until_s": 2, "times": 3, "per": "mail", "sender": "", "sticks": "mail"},
+    {"fault": "fate", "fate": "soft_bounce", "after_s": 2, "code": 450, "category": "policy"},
     {"fault": "accept_then_drop", "header": {"X-Kind": "bulk"}},
     {"fault": "garble", "code": 202, "stage": "connect"},
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from simulator.provider.ledger import Acceptance, Attempt, Fate, Sent
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import Acceptance, Attempt, Sent
 from simulator.provider.message import Submission, from_bytes
 from simulator.provider.provider import Detail, Provider, Setup, Verdict
 

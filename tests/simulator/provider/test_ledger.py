@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.provider.ledger import Fate, Ledger, message_name
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import Ledger, message_name
 from simulator.provider.search import Search
 from tests.simulator.provider.mails import ANN, BOB, acceptance, after
 

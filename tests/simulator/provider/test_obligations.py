@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from simulator.provider.ledger import Acceptance, Fate
+from simulator.provider.fate import Destiny, Fate
+from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported, judge
 from tests.simulator.provider.mails import ANN, BOB, acceptance
 
@@ -117,6 +118,13 @@ CASES = {
         [], [took(1, message_id="<a@x>"), took(2, message_id="<a@x>")], False, 0, (("duplicated", (None,)),)
     ),
     "nothing promised, no Message-IDs": Case([], [took(1, message_id=None), took(2, message_id=None)], None),
+    "dropped for one of two": Case(
+        [owed(), owed("o2", ANN)],
+        [acceptance(1, [BOB, ANN], destinies=((ANN, Destiny(fate=Fate.DROPPED)),))],
+        True,
+        2,
+        (("dropped", ("o2",)),),
+    ),
     "nothing promised, dropped": Case([], [took(1, fate=Fate.DROPPED)], None, 0, (("dropped", (None,)),)),
 }
 

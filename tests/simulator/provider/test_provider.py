@@ -24,8 +24,10 @@ from simulator.provider.answer import (
     Slow,
     Truncate,
 )
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.faults import (
     FAULTS,
+    DecideFate,
     Drop,
     Fault,
     HangUpOnThem,
@@ -36,7 +38,7 @@ from simulator.provider.faults import (
     TruncateTheReply,
 )
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.ledger import AttemptState, Booked, Decided, Fate, Sent, Tried, Wiped
+from simulator.provider.ledger import AttemptState, Booked, Decided, Sent, Tried, Wiped
 from simulator.provider.limits import Limits
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Pattern, Per, Plan, Rule, When, Who
@@ -160,6 +162,52 @@ def test_accepted_but_dropped_is_said_to_be_accepted() -> None:
     assert isinstance(verdict.answer, Accepted)
     assert verdict.acceptance is not None
     assert verdict.acceptance.fate is Fate.DROPPED
+
+
+@pytest.mark.parametrize(
+    ("dialect", "place"), [("smtp", ("smtp", "message")), ("native", ("http", "accept"))]
+)
+def test_a_rule_decides_the_fate_of_those_it_means(dialect: str, place: tuple[str, str]) -> None:
+    """The first rule that means a recipient counts; whom none means is delivered to."""
+    it = provider(
+        planned(
+            rule(DecideFate(fate=Fate.HARD_BOUNCE, after_s=3), place, who=Who(recipient=Pattern(BOB))),
+            rule(DecideFate(fate=Fate.OPENED), place, who=Who(recipient=Pattern("b*"))),
+        )
+    )
+    _, verdict = send(it, mail(BOB, ANN, dialect=dialect))
+
+    assert verdict is not None
+    assert isinstance(verdict.answer, Accepted)
+    assert verdict.acceptance is not None
+    assert verdict.acceptance.fate is Fate.DELIVERED
+    assert verdict.acceptance.destinies == ((BOB, Destiny(fate=Fate.HARD_BOUNCE, after_s=3)),)
+    assert verdict.acceptance.destiny_of(ANN).fate is Fate.DELIVERED
+    assert [each.answer for each in it.accounts["default"].decisions] == ["fate: hard_bounce"]
+
+
+def test_a_fate_that_all_share_is_the_mails() -> None:
+    _, verdict = send(
+        provider(planned(rule(DecideFate(fate=Fate.COMPLAINT), ("smtp", "message")))), mail(BOB, ANN)
+    )
+
+    assert verdict is not None
+    assert verdict.acceptance is not None
+    assert verdict.acceptance.fate is Fate.COMPLAINT
+
+
+def test_the_answer_may_go_wrong_whatever_the_fate() -> None:
+    """A rule of fate leaves the answer to later rules."""
+    it = provider(
+        planned(
+            rule(DecideFate(fate=Fate.OPENED), ("smtp", "message")),
+            rule(ReplyWith(code=451), ("smtp", "message")),
+        )
+    )
+    _, verdict = send(it, mail())
+
+    assert verdict is None
+    assert it.accounts["default"].decisions[0].rules == ("r", "r")
 
 
 # --- refusing ---------------------------------------------------------------------------------------

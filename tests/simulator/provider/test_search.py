@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from simulator.provider.ledger import Attempt, AttemptState, Fate, Sent
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.search import AttemptSearch, Search, page_of
 from tests.simulator.provider.mails import ANN, BOB, acceptance, after
 

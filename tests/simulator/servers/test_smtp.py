@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.dialects.smtp import GARBLED
+from simulator.provider.fate import Fate
 from simulator.provider.faults import (
     FAULTS,
     SMTP_STAGES,
@@ -37,7 +38,7 @@ from simulator.provider.faults import (
     SlowDown,
     TruncateTheReply,
 )
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked, Fate, Sent
+from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked, Sent
 from simulator.provider.limits import Limits
 from simulator.provider.plan import Pattern, Plan, Rule, When, Who
 from simulator.provider.provider import Provider, Setup

@@ -16,6 +16,7 @@ import pytest
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.clock import ClockMoved
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -23,7 +24,6 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
-    Fate,
     Sent,
     Tried,
     Wiped,
@@ -59,6 +59,9 @@ def booked(
             sha256="0" * 64,
             obligation="ref-1",
             fate=Fate.DROPPED,
+            destinies=(
+                ("ada@example.com", Destiny(fate=Fate.HARD_BOUNCE, after_s=2.5, code=550, text="no")),
+            ),
         ),
         raw=raw,
     )

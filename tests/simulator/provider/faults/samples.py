@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, Fault
 
-NEEDED: dict[str, dict[str, Any]] = {"reply": {"code": 451}, "slow": {"delay_s": 1}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "reply": {"code": 451},
+    "slow": {"delay_s": 1},
+    "fate": {"fate": Fate.OPENED},
+}
 
 
 def sample(name: str) -> Fault:

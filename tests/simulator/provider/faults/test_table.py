@@ -28,6 +28,7 @@ ANSWERS = {
     "truncate": Truncate(),
     "hold": Hold(),
     "accept_then_drop": None,
+    "fate": None,
     "refuse_recipients": Reply(code=550, enhanced="5.1.1", text="no such mailbox"),
 }
 
