@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.servers.smtp_syntax import (
+from simulator.servers.smtp.syntax import (
     MAIL_PARAMETERS,
     RCPT_PARAMETERS,
     Objection,

@@ -1,12 +1,12 @@
-"""Tests of what an SMTP sender has sent: the end of mail data, transparency, bounded memory."""
+"""The end of mail data, transparency, bounded memory."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.servers.inbox import MailData, has_bare_line_ends
-from tests.simulator.servers.bodies import BODIES, transparent
+from simulator.servers.smtp.mail_data import MailData, has_bare_line_ends
+from tests.simulator.servers.smtp.bodies import BODIES, transparent
 
 
 @given(body=BODIES, sizes=st.lists(st.integers(1, 7), min_size=1), after=st.binary(max_size=9))

@@ -1,4 +1,4 @@
-"""What an SMTP sender has sent and nobody has read yet: lines of commands, and mail data up to its final dot.
+"""What an SMTP sender has sent and nobody has read yet, and lines of it.
 
 Memory is bounded: when an inbox is full, the socket is not read. Nothing here knows a command or a reply.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum, auto
-from typing import ClassVar
 
 from simulator.clock import Clock
-from simulator.provider.message import HEADER_LIMIT_BYTES
 
 #: Unread input that makes us stop reading from the socket.
 INBOX_LIMIT_BYTES = 256 * 1024
@@ -122,66 +120,3 @@ class Inbox:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-class MailData:
-    """Mail data on its way in: finds its end, takes the transparent dots out (RFC 5321, section 4.5.2).
-
-    Works on whole chunks, not on lines: lines may be of any length (many real mails have lines far over the
-    998 characters of RFC 5322), and 10 MB take milliseconds. Only CRLF . CRLF is an end, whatever else looks
-    like one: a server that takes LF . LF for it lets strangers smuggle mail in (CVE-2023-51764).
-    """
-
-    _END: ClassVar[bytes] = b"\r\n.\r\n"
-
-    def __init__(self, limit_bytes: int) -> None:
-        # The CRLF of the DATA command counts: a lone dot in the first line is an end too.
-        self._data = bytearray(b"\r\n")
-        self._limit_bytes = limit_bytes
-        # Transparent dots do not count, and at worst every three octets have one (`..` CRLF for `.` CRLF).
-        self._room = limit_bytes + limit_bytes // 3 + 16
-        self._searched = 0
-        self._head_searched = 0
-        self.too_large = False
-
-    def feed(self, inbox: bytearray) -> bool:
-        """Move what belongs to the mail out of `inbox`. True: the end was there, the rest stays in `inbox`."""
-        self._data += inbox
-        inbox.clear()
-        end = self._data.find(self._END, self._searched)
-        if end >= 0:
-            inbox += memoryview(self._data)[end + len(self._END) :]
-            del self._data[end + 2 :]
-            self.too_large = self.too_large or len(self._data) > self._room
-            return True
-        if len(self._data) > self._room:
-            self.too_large = True
-            del self._data[: -len(self._END)]
-        self._searched = max(0, len(self._data) - len(self._END) + 1)
-        return False
-
-    def head(self) -> bytes | None:
-        """Return the header block once it is whole (or longer than anybody reads); None before."""
-        if self.too_large:
-            return b""
-        end = self._data.find(b"\r\n\r\n", self._head_searched)
-        if end >= 0:
-            return bytes(self._data[2 : end + 4])
-        if len(self._data) > HEADER_LIMIT_BYTES:
-            return bytes(self._data[2:])
-        self._head_searched = max(0, len(self._data) - 3)
-        return None
-
-    def raw(self) -> bytes | None:
-        """Return the mail as it was before it was made transparent; None if it is too large."""
-        if self.too_large:
-            return None
-        mail = bytes(memoryview(self._data.replace(b"\r\n.", b"\r\n"))[2:])
-        self.too_large = len(mail) > self._limit_bytes
-        return None if self.too_large else mail
-
-
-def has_bare_line_ends(raw: bytes) -> bool:
-    """Tell whether there is a CR or LF that is not part of CRLF."""
-    pairs = raw.count(b"\r\n")
-    return raw.count(b"\r") != pairs or raw.count(b"\n") != pairs

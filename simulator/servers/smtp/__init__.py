@@ -1,0 +1,13 @@
+"""The SMTP server: the dialogue of RFC 5321 with a provider that may go wrong at every stage of it.
+
+From the transport upwards: `inbox` (what came in), `connection` (the line and the voice), `dialogue` (stages and
+attempts), the commands in `hello`, `auth` and `transaction`, `session` (all of them), `server` (the listener).
+Syntax lives in `syntax`, the end of a mail in `mail_data`; words come from `simulator.dialects.smtp`, decisions from
+`simulator.provider`. Nothing in this package knows a rule.
+"""
+
+from __future__ import annotations
+
+from simulator.servers.smtp.server import SmtpServer
+
+__all__ = ["SmtpServer"]

@@ -1,0 +1,168 @@
+"""One connection with a sender: the transport's side, the server's side, and the voice. No command is known here."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, cast
+
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from simulator.dialects.smtp import GARBLED, part_of, reply
+from simulator.provider.answer import Reply, Words
+from simulator.provider.ledger import AttemptState
+from simulator.servers.smtp.inbox import Inbox
+from simulator.servers.wire import Line
+
+if TYPE_CHECKING:
+    from simulator.servers.smtp.server import SmtpServer
+
+_BARE_ENHANCED = re.compile(rb"(?m)^(\d{3}[ -])[245]\.\d{1,3}\.\d{1,3} ")
+
+
+class Connection(SMTP):
+    """One connection with a sender.
+
+    What is kept of aiosmtpd: a method per command with its syntax for HELP, session and envelope. Its plumbing
+    is replaced, because it gives up on a sender that half-closes, reads mail data line by line, and ends the
+    task that waits for a held answer; so its `__init__` (0.3 ms of introspection a connection) is not called.
+    """
+
+    session: Session
+    envelope: Envelope
+
+    def __init__(self, server: SmtpServer) -> None:
+        self.hostname = server.hostname
+        self._server = server
+        self._provider = server.provider
+        self._wire = server.wire
+        self._moved = server.moved
+        self._clock = server.clock
+        self._loop = asyncio.get_running_loop()
+        self.session = Session(self._loop)
+        self.envelope = Envelope()
+        self.task: asyncio.Task[None] | None = None
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self._writable: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
+        self._hangs = False
+        # What the voice needs to know: the words that would be said now, where, and what was said last.
+        self._usual = b""
+        self._stage_now = "connect"
+        self._said: str | None = None
+
+    # --- the transport's side ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        # uvloop's transports are no subclasses of asyncio's, they only have the same methods.
+        stream = cast(asyncio.Transport, transport)
+        self._inbox = Inbox(stream, self._clock)
+        self._line = Line(stream, turn_deaf=self._inbox.turn_deaf)
+        self._peer = _peer(transport)
+        self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
+        if self._server.idle_timeout_s is not None:
+            self._timer = self._loop.call_later(self._server.idle_timeout_s, self._look_for_idleness)
+        self.task = self._loop.create_task(self.converse())
+        self._server.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._inbox.feed(data)
+
+    def eof_received(self) -> bool:
+        """Keep the connection: a sender that half-closes after its last command may wait for the replies."""
+        self._inbox.ended()
+        self._line.ended()
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._line.lost()
+        self._inbox.lost()
+        self.resume_writing()
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._server.left(self)
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    async def converse(self) -> None:
+        """Talk with the sender until one of both leaves; never raises."""
+        raise NotImplementedError
+
+    # --- the server's side ------------------------------------------------------------------------
+
+    def dismiss(self) -> None:
+        """The server stops: finish what is going on, obey no further command."""
+        self._inbox.dismiss()
+
+    def is_stuck(self) -> bool:
+        """Tell whether only somebody else could end what is going on here (a hang, a held answer)."""
+        return self._hangs or self._attempt.state is AttemptState.HELD
+
+    def drop(self) -> None:
+        """Close for good; what was written still goes out if the other side takes it at once."""
+        transport = self._line.transport
+        if transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
+
+    def _look_for_idleness(self) -> None:
+        # One timer for the whole life of a connection; a new one per command would cost more than the command.
+        timeout_s = self._server.idle_timeout_s
+        assert timeout_s is not None
+        since = self._inbox.waiting_since
+        waited_s = 0.0 if since is None else self._clock.monotonic() - since
+        if waited_s >= timeout_s:
+            self._inbox.give_up()
+        else:
+            self._timer = self._loop.call_later(timeout_s - waited_s, self._look_for_idleness)
+
+    # --- the voice --------------------------------------------------------------------------------
+
+    async def speak(self, words: Words) -> None:
+        """Say them whole, and wait while the sender does not take them."""
+        whole = reply(words, self._clock.now())
+        if self._stage_now in ("connect", "ehlo") and isinstance(words, Reply) and words.enhanced is None:
+            # RFC 2034, section 4: no enhanced codes in the greeting and in the reply to EHLO or HELO.
+            whole = whole if words.text is not None else _BARE_ENHANCED.sub(rb"\1", whole)
+        self._said = first_line(whole)
+        self._write(whole)
+        if self._writable is not None:
+            await self._writable
+
+    async def speak_in_part(self, words: Words | None) -> None:
+        """Say the beginning of these words, or of those that would be said now."""
+        whole = self._usual if words is None else reply(words, self._clock.now())
+        self._write(part_of(whole))
+
+    async def babble(self, code: int) -> None:
+        """Say a line that is no reply; a code has no place in it."""
+        self._write(GARBLED)
+
+    def _write(self, data: bytes) -> None:
+        if not self._line.is_gone():
+            self._line.transport.write(data)
+
+    async def _say(self, data: bytes) -> None:
+        self._write(data)
+        if self._writable is not None:
+            await self._writable
+
+
+def first_line(whole: bytes) -> str:
+    return whole.partition(b"\r\n")[0].decode("utf-8", "replace")
+
+
+def _peer(transport: asyncio.BaseTransport) -> str:
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "")

@@ -1,0 +1,263 @@
+"""The dialogue: commands in their order, each of them through its stage, and the attempts they belong to.
+
+Each command asks `provider.step` first and hands whatever goes wrong to `Wire`. Nothing here knows a rule.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aiosmtpd.smtp import Envelope
+
+from simulator.dialects.smtp import lines
+from simulator.provider.answer import Answer, Garble, Hang, Reply, spoken
+from simulator.provider.ledger import Attempt, AttemptState, Sent
+from simulator.provider.provider import Detail
+from simulator.servers.smtp.connection import Connection, first_line
+from simulator.servers.smtp.inbox import Trouble
+
+if TYPE_CHECKING:
+    from simulator.servers.smtp.server import SmtpServer
+
+log = logging.getLogger(__name__)
+
+#: Longest command line in octets, with CRLF. RFC 5321, section 4.5.3.1.4, asks for 512, and the extensions we
+#: offer for 553 more on MAIL (RFC 1870, 6152, 6531, 4954) and 500 on RCPT (RFC 3461).
+COMMAND_LIMIT_BYTES = 2_048
+#: Recipients of one transaction where the account has no limit: memory must stay bounded.
+RECIPIENT_LIMIT = 10_000
+#: Commands in a row that are none: somebody speaks another protocol.
+PATIENCE = 20
+
+
+class Outcome(Enum):
+    """What became of a stage."""
+
+    NORMAL = auto()
+    """Nothing went wrong (any more): do it and say the usual words."""
+    YES = auto()
+    """A rule said yes in its own words: do it and say nothing."""
+    NO = auto()
+    """A rule said no, or the line is over: do nothing and say nothing."""
+    NOISE = auto()
+    """Something unintelligible was said: do nothing and say nothing."""
+
+
+#: First digit of the code with which a command succeeds.
+_YES = {"data": 3}
+_SERVICE_READY = 220
+_CLOSING = 421
+
+
+class Dialogue(Connection):
+    """Goes through stages and keeps the attempts of a connection; the commands are its heirs'."""
+
+    _commands: ClassVar[dict[str, Callable[[Any, str], Awaitable[None]]]] = {}
+
+    def __init__(self, server: SmtpServer) -> None:
+        super().__init__(server)
+        self._turned_away = False
+        self._bogus = 0
+        self._credential: str | None = None
+
+    # --- stages -----------------------------------------------------------------------------------
+
+    def _ask(self, stage: str, detail: Detail) -> Answer | None:
+        """Ask the provider; an attempt that has ended keeps the stage it ended at."""
+        attempt = self._attempt
+        ended_at = attempt.stage if attempt.state is AttemptState.CLOSED else None
+        answer = self._provider.step(attempt, stage, detail, self._clock.now())
+        if ended_at is not None:
+            attempt.stage = ended_at
+        self._moved()
+        return answer
+
+    async def _pass(self, stage: str, usual: bytes, detail: Detail = Detail()) -> Outcome:
+        """Go through a stage: ask what goes wrong, and let it happen."""
+        self._stage_now, self._usual = stage, usual
+        answer = self._ask(stage, detail)
+        if answer is None:
+            return Outcome.NORMAL
+        attempt = self._attempt
+        rest = await self._wire.wait_out(answer, attempt)
+        if rest is None:
+            return Outcome.NORMAL
+        ended = attempt.state is AttemptState.CLOSED
+        if not ended:
+            attempt.answer = spoken(rest)
+            self._moved()
+        sent = await self._deliver(rest)
+        if ended:
+            # Its story is told; only the names of the rules that met it afterwards are new.
+            self._provider.told(attempt, attempt.sent, self._clock.now())
+        else:
+            self._provider.told(attempt, sent, self._clock.now(), answer=self._said)
+        self._moved()
+        if self._over or not isinstance(rest, Reply | Garble):
+            return Outcome.NO
+        if isinstance(rest, Garble):
+            return Outcome.NOISE
+        return Outcome.YES if rest.code // 100 == _YES.get(stage, 2) else Outcome.NO
+
+    async def _deliver(self, answer: Answer) -> Sent:
+        """Let the wire do it, and see whether the dialogue goes on afterwards."""
+        self._said = None
+        self._hangs = _hangs(answer)
+        try:
+            sent = await self._wire.deliver(answer, self._attempt, self, self._line)
+        finally:
+            hung, self._hangs = self._hangs, False
+        if hung or self._line.is_gone():
+            self._over = True
+        elif self._said is not None and self._said.startswith(str(_CLOSING)):
+            # RFC 5321, section 4.2.3: 421 means "closing transmission channel", at any stage.
+            self._over = True
+        return sent
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    def _begin(self) -> Attempt:
+        """Return an attempt that no mail has gone into yet."""
+        if self._attempt.state is AttemptState.CLOSED:
+            self._attempt = self._provider.open(
+                "smtp",
+                self._peer,
+                self._clock.now(),
+                connection=self._attempt.connection,
+                # Asked again: the account may have been made after this sender logged in.
+                account=self._provider.account_of(self._credential),
+            )
+            self._moved()
+        return self._attempt
+
+    def _end(self) -> None:
+        """The transaction is over, however it ended."""
+        self.envelope = Envelope()
+        self._provider.close(self._attempt, self._clock.now())
+        self._moved()
+
+    def _abandon(self, why: str) -> None:
+        """The sender gave the transaction up, if there was one."""
+        if self.envelope.mail_from is None or self._attempt.state is AttemptState.CLOSED:
+            return
+        attempt = self._attempt
+        if attempt.sent is Sent.UNKNOWN:
+            # What was about to be said (a hang that the stop of the server ended, say) is worth more than why not.
+            answer = f"no answer: {why}" if attempt.answer == "normal" else None
+            self._provider.told(attempt, Sent.NOTHING, self._clock.now(), answer=answer)
+        self._end()
+
+    async def _refuse(self, whole: bytes, *, ends: bool = False) -> None:
+        """Say a refusal of our own, and remember it with the attempt."""
+        await self._say(whole)
+        attempt = self._attempt
+        if attempt.state is not AttemptState.CLOSED:
+            sent = Sent.NOTHING if self._line.is_gone() else Sent.COMPLETE
+            self._provider.told(attempt, sent, self._clock.now(), answer=first_line(whole))
+            if ends:
+                self._end()
+            self._moved()
+
+    def _size_limit(self) -> int:
+        account = self._provider.accounts.get(self._attempt.account)
+        limit = account.setup.limits.max_size_bytes if account is not None else None
+        ours = self._server.max_message_bytes
+        return ours if limit is None else min(limit, ours)
+
+    def _recipient_limit(self) -> int:
+        account = self._provider.accounts.get(self._attempt.account)
+        limit = account.setup.limits.max_recipients if account is not None else None
+        return RECIPIENT_LIMIT if limit is None else min(limit, RECIPIENT_LIMIT)
+
+    # --- the dialogue -----------------------------------------------------------------------------
+
+    async def converse(self) -> None:
+        """Talk with the sender until one of both leaves; never raises."""
+        try:
+            await self._listen()
+        except ConnectionError:
+            pass  # The sender broke the line: nothing to be said, and nobody to say it to.
+        except Exception:
+            # A mistake of ours. The sender must not be left to guess for ever, and the others go on.
+            log.exception("SMTP session with %s failed", self._peer)
+            self._write(lines(421, "4.3.0", "internal error, closing the connection"))
+        finally:
+            self._abandon("the connection ended")
+            self._provider.close(self._attempt, self._clock.now())
+            self._moved()
+            self._line.hang_up()
+
+    async def _listen(self) -> None:
+        greeting = lines(_SERVICE_READY, None, f"{self.hostname} ESMTP ready")
+        match await self._pass("connect", greeting):
+            case Outcome.NORMAL:
+                await self._say(greeting)
+            case Outcome.NO:
+                # RFC 5321, section 3.1: a server that greeted with 554 waits for QUIT and says 503 to the rest.
+                self._turned_away = True
+            case Outcome.YES | Outcome.NOISE:
+                pass
+        while not self._over:
+            match await self._inbox.line(COMMAND_LIMIT_BYTES):
+                case bytes(line):
+                    await self._obey(line)
+                case Trouble.TOO_LONG:
+                    await self._say(lines(500, "5.5.2", "the command line is too long"))
+                case Trouble.IDLE:
+                    await self._say(lines(_CLOSING, "4.4.2", "idle for too long, closing the connection"))
+                    return
+                case Trouble.DISMISSED:
+                    await self._say(lines(_CLOSING, "4.3.2", "shutting down, closing the connection"))
+                    return
+                case Trouble.GONE:
+                    return
+
+    async def _obey(self, line: bytes) -> None:
+        if not line.endswith(b"\r\n"):
+            # RFC 5321, section 2.3.8: only CRLF ends a line. Obeying the LF would hide a broken sender; waiting
+            # for a CRLF that never comes would make it a riddle. So the line is refused, and said why.
+            await self._say(lines(500, "5.5.2", "lines end with CRLF, this one ended with LF only"))
+            return
+        verb, _, arg = line[:-2].decode("utf-8", "surrogateescape").partition(" ")
+        # Only ASCII: upper() makes an I of a dotless one.
+        verb = verb.upper() if verb.isascii() else ""
+        if self._turned_away and verb != "QUIT":
+            await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
+            return
+        command = self._commands.get(verb)
+        if command is not None:
+            self._bogus = 0
+            await command(self, arg.strip(" "))
+            return
+        self._bogus += 1
+        if self._bogus > PATIENCE:
+            await self._say(lines(_CLOSING, "4.7.0", "too many unknown commands, closing the connection"))
+            self._over = True
+            return
+        await self._say(lines(500, "5.5.1", "command not recognised"))
+
+    async def _in_order(self, *, transaction: bool) -> bool:
+        """Say 503 unless the sender introduced itself and a transaction is (not) going on, as wanted."""
+        if self.session.host_name is None:
+            await self._say(lines(503, "5.5.1", "say EHLO first"))
+            return False
+        if (self.envelope.mail_from is not None) is not transaction:
+            missing = "say MAIL first" if transaction else "a mail transaction is going on"
+            await self._say(lines(503, "5.5.1", missing))
+            return False
+        return True
+
+    async def _bare(self, arg: str, command: str) -> bool:
+        """Say 501 unless there is no argument."""
+        if arg:
+            await self._say(lines(501, "5.5.4", f"syntax: {command}"))
+        return not arg
+
+
+def _hangs(answer: Answer | None) -> bool:
+    """Tell whether an answer ends in a hang that only the other side ends."""
+    then = getattr(answer, "then", None)
+    return isinstance(answer, Hang) or (then is not None and _hangs(then))

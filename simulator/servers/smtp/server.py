@@ -1,0 +1,101 @@
+"""The listener: takes connections, keeps count of them, and ends them when the service stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from simulator.clock import Clock
+from simulator.provider.provider import Provider
+from simulator.servers.smtp.connection import Connection
+from simulator.servers.smtp.session import SmtpSession
+from simulator.servers.wire import Wire
+
+Commit = Callable[[], Awaitable[None]]
+"""Returns when everything the provider decided so far is durable."""
+
+
+class SmtpServer:
+    """Listens, and keeps count of who is connected."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        wire: Wire,
+        commit: Commit,
+        moved: Callable[[], None],
+        clock: Clock,
+        *,
+        hostname: str,
+        max_message_bytes: int = 64 * 1024 * 1024,
+        idle_timeout_s: float | None = 300.0,
+        trouble_with_ledger: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Build a server that does not listen yet.
+
+        `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
+        `max_message_bytes` holds where the account's own limit is larger or missing. `idle_timeout_s` is how long
+        a sender may keep us waiting (RFC 5321, section 4.5.3.2.7, wants five minutes); None: for ever.
+        While `trouble_with_ledger` says something, mail is put off with 451.
+        """
+        self.provider = provider
+        self.wire = wire
+        self.commit = commit
+        self.moved = moved
+        self.clock = clock
+        self.hostname = hostname
+        self.max_message_bytes = max_message_bytes
+        self.idle_timeout_s = idle_timeout_s
+        self.trouble_with_ledger = trouble_with_ledger
+        self.connections_ever = 0
+        self._sessions: set[Connection] = set()
+        self._listener: asyncio.Server | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return len(self._sessions)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port (0 asks for any free one). Raises `OSError` if it cannot be had."""
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: SmtpSession(self), host, port, backlog=1024
+        )
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more connections, let what is going on end within `grace_s` seconds, then close all.
+
+        What hangs or is held is not waited for.
+        """
+        if self._listener is not None:
+            self._listener.close()
+        for session in self._sessions:
+            session.dismiss()
+        busy = {
+            s.task for s in self._sessions if s.task is not None and not s.task.done() and not s.is_stuck()
+        }
+        if busy:
+            await asyncio.wait(busy, timeout=grace_s)
+        # A connection that was accepted just before may still come in, so look again.
+        while self._sessions:
+            sessions = list(self._sessions)
+            tasks = [session.task for session in sessions if session.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for session in sessions:
+                session.drop()
+            await asyncio.gather(*(session.closed for session in sessions))
+        if self._listener is not None:
+            await self._listener.wait_closed()
+            self._listener = None
+
+    def joined(self, session: Connection) -> None:
+        """A sender connected."""
+        self.connections_ever += 1
+        self._sessions.add(session)
+
+    def left(self, session: Connection) -> None:
+        """A connection is over."""
+        self._sessions.discard(session)
