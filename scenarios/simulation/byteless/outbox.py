@@ -1,0 +1,381 @@
+"""The outbox in memory: the sender's store without SQL, with transactions that are real.
+
+What a transaction wrote is there all at once at its commit, or never: a process that is killed before has written
+nothing. Both sides of every commit are crash points, by the same names as on SQLite. It is an instrument for looking
+at the sender, and forgets everything: not for production. What a decision writes into a row is the sender's own code,
+inherited; only the questions are answered here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from reference_sender.life import Docket, Parcel, State
+from reference_sender.message import Mail, idempotency_key_for
+from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.evidence import Evidence
+from scenarios.simulation.loop import OWNER
+from scenarios.simulation.processes import Process
+
+Row = Mapping[str, Any]
+"""A row by the names of its columns; never changed, only replaced, so that a copy of the table is a copy of it."""
+
+_BLANK: Row = {column.name: None for column in outgoing_email.columns}
+_BLANK_ATTEMPT: Row = {column.name: None for column in email_attempt.columns}
+_FACTS = tuple(each.name for each in fields(Docket) if each.name != "key")
+
+
+class SpeaksSql(BaseException):
+    """A part of a sender asked the outbox in SQL; it can only be played on the wire level.
+
+    No `Exception`: senders catch those and go on.
+    """
+
+
+class Shelf:
+    """What is committed. It stands where the SQL store has its engine, and outlives whoever writes to it."""
+
+    def __init__(self) -> None:
+        self.emails: dict[int, Row] = {}
+        self.attempts: list[Row] = []
+        self.business: list[tuple[str, str]] = []
+        """The application's own table, as (ref, recipient)."""
+        self.commits = 0
+        """Transactions that wrote something: while this stays, nothing has changed."""
+        self.lock = threading.RLock()
+        """Held from the begin of a transaction that may write to its end, like the one of BEGIN IMMEDIATE."""
+
+    def copy(self) -> Shelf:
+        """Return a shelf with the same on it, that goes its own way from here."""
+        other = Shelf()
+        other.emails = dict(self.emails)
+        other.attempts = list(self.attempts)
+        other.business = list(self.business)
+        return other
+
+    def dispose(self) -> None:
+        """There is no connection to be closed."""
+
+    def begin(self) -> NoReturn:
+        """Refuse what only a database can do."""
+        raise SpeaksSql
+
+    connect = begin
+
+
+class Transaction:
+    """All or nothing. Use it as a context manager; an exception rolls it back."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._before = shelf.emails
+        self.emails = shelf.emails
+        self.attempts: list[Row] = []
+        self.business: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Self:
+        self._shelf.lock.acquire()
+        # Only now: whoever held the lock may have changed it.
+        self._before = self.emails = self._shelf.emails
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            self._shelf.lock.release()
+
+    def _commit(self) -> None:
+        owner = OWNER.get()
+        if isinstance(owner, Process):
+            owner.passes("commit", "lost")
+        shelf = self._shelf
+        if self.emails is not self._before or self.attempts or self.business:
+            shelf.emails = self.emails
+            shelf.attempts += self.attempts
+            shelf.business += self.business
+            shelf.commits += 1
+        if isinstance(owner, Process):
+            owner.passes("commit", "unreported")
+
+    def write(self, row_id: int, values: Mapping[str, Any]) -> None:
+        """Replace some columns of a row (a new row: all that are not null)."""
+        if self.emails is self._before:
+            self.emails = dict(self._before)
+        self.emails[row_id] = {**self.emails.get(row_id, _BLANK), **values}
+
+
+def put(
+    transaction: Transaction,
+    mail: Mail,
+    *,
+    key: str,
+    now: datetime,
+    priority: int = 0,
+    expires_at: datetime | None = None,
+    key_for: Callable[[str, str], str] = idempotency_key_for,
+) -> Enqueued:
+    """Do what the sender's `enqueue` does, in this transaction of the application."""
+    rows = rows_of(mail, key=key, now=now, priority=priority, expires_at=expires_at, key_for=key_for)
+    known = {row["idempotency_key"]: row for row in transaction.emails.values()}
+    created = False
+    for row in rows:
+        if row["idempotency_key"] not in known:
+            number = len(transaction.emails) + 1
+            transaction.write(number, {**row, "id": number})
+            known[row["idempotency_key"]] = transaction.emails[number]
+            created = True
+    found = [known[row["idempotency_key"]] for row in rows]
+    return Enqueued(
+        created=created,
+        ids=tuple(row["id"] for row in found),
+        idempotency_keys=tuple(row["idempotency_key"] for row in found),
+        message_ids=tuple(row["message_id"] for row in found),
+    )
+
+
+class Outbox(Store):
+    """The outbox as the worker and the reconciler use it, on a shelf."""
+
+    engine: Any
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    # -- the tables: there is nothing to be made --------------------------------------------------------------
+
+    def create(self, *, recreate: bool = False) -> list[str]:
+        if recreate:
+            self.engine.emails, self.engine.attempts = {}, []
+        return []
+
+    def check(self) -> None:
+        """A shelf has every column there is."""
+
+    # -- the worker -------------------------------------------------------------------------------------------
+
+    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+        with self._write() as transaction:
+            lost, due = [], []
+            for row in transaction.emails.values():
+                state = row["state"]
+                if state is State.PENDING:
+                    if row["next_attempt_at"] is not None and row["next_attempt_at"] <= now:
+                        due.append(row)
+                elif state is State.SENDING and (dedupes or not row["in_doubt"]) and _ran_out(row, now):
+                    lost.append(row)
+            if not (lost or due):
+                return []
+            most = max(limit, 0)
+            lost = sorted(lost, key=_by_lease)[:most]
+            taken = [*lost, *sorted(due, key=_by_urgency)[: most - len(lost)]]
+            for row in lost:
+                self._record(
+                    transaction,
+                    row["id"],
+                    row["token"],
+                    ended_at=now,
+                    decision=State.SENDING,
+                    reason="lease ran out",
+                )
+            for row in taken:
+                left_in_doubt = row["state"] is State.SENDING and row["in_doubt"]
+                transaction.write(
+                    row["id"],
+                    {
+                        "state": State.SENDING,
+                        "token": row["token"] + 1,
+                        "attempts": row["attempts"] + 1,
+                        "tries": row["tries"] + 1,
+                        "lease_until": now + timedelta(seconds=lease_s),
+                        "doubted_at": now if left_in_doubt else row["doubted_at"],
+                        "in_doubt": dedupes,
+                        "first_attempt_at": row["first_attempt_at"] or now,
+                        "updated_at": now,
+                    },
+                )
+            claimed = [transaction.emails[row["id"]] for row in taken]
+        return [Parcel(**_facts(row), raw=row["raw"]) for row in claimed]
+
+    # -- the reconciler ---------------------------------------------------------------------------------------
+
+    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+        if dedupes:
+            return []
+        reason = "the worker was lost after the point of no return"
+        with self._write() as transaction:
+            rows = [
+                row
+                for row in transaction.emails.values()
+                if row["state"] is State.SENDING and row["in_doubt"] and _ran_out(row, now)
+            ]
+            for row in rows:
+                transaction.write(
+                    row["id"],
+                    {
+                        "state": State.UNKNOWN,
+                        "token": row["token"] + 1,
+                        "lease_until": None,
+                        "in_doubt": False,
+                        "doubted_at": now,
+                        "next_attempt_at": now,
+                        "if_not_sent": State.PENDING,
+                        "last_error": reason,
+                        "updated_at": now,
+                    },
+                )
+                self._record(
+                    transaction, row["id"], row["token"], ended_at=now, decision=State.UNKNOWN, reason=reason
+                )
+        return [row["id"] for row in rows]
+
+    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+        rows = [
+            row
+            for row in self.engine.emails.values()
+            if row["state"] is State.UNKNOWN
+            and row["next_attempt_at"] is not None
+            and row["next_attempt_at"] <= now
+        ]
+        rows.sort(key=lambda row: (row["next_attempt_at"], row["id"]))
+        return [Docket(**_facts(row)) for row in rows[:limit]]
+
+    def late_acceptance(self, docket: Docket) -> str | None:
+        for each in self.engine.attempts:
+            if each["email_id"] == docket.id and each["late"] and each["decision"] == State.ACCEPTED.value:
+                provider_id: str | None = each["provider_id"]
+                return provider_id
+        return None
+
+    # -- people -----------------------------------------------------------------------------------------------
+
+    def find(
+        self, *, key: str | None = None, ids: Sequence[int] = (), states: Sequence[State] = ()
+    ) -> list[Docket]:
+        return [
+            Docket(**_facts(row))
+            for row in self.engine.emails.values()
+            if (key is None or row["dedupe_key"] == key)
+            and (not ids or row["id"] in ids)
+            and (not states or row["state"] in states)
+        ]
+
+    def standings(self) -> list[Standing]:
+        return [
+            Standing(
+                id=row["id"],
+                key=row["dedupe_key"],
+                recipient=row["recipient"],
+                state=row["state"],
+                attempts=row["attempts"],
+                provider_id=row["provider_id"],
+                message_id=row["message_id"],
+                may_repeat=row["may_repeat"],
+                last_error=row["last_error"],
+            )
+            for row in self.engine.emails.values()
+        ]
+
+    def tallies(self) -> list[Tally]:
+        by_state: dict[State, list[datetime]] = {}
+        for row in self.engine.emails.values():
+            by_state.setdefault(row["state"], []).append(row["created_at"])
+        return [
+            Tally(state=state, count=len(made), oldest=min(made)) for state, made in sorted(by_state.items())
+        ]
+
+    # -- how it is done ---------------------------------------------------------------------------------------
+    # What the SQL store does with a connection is done with a transaction here.
+
+    def _write(self) -> Any:
+        return Transaction(self.engine)
+
+    def _read(self) -> NoReturn:
+        raise SpeaksSql
+
+    @staticmethod
+    def _fenced(connection: Any, docket: Docket, values: dict[str, Any]) -> bool:
+        row = connection.emails.get(docket.id)
+        if row is None or row["token"] != docket.token or row["state"] is not docket.state:
+            return False
+        connection.write(docket.id, values)
+        return True
+
+    @staticmethod
+    def _hear_late(connection: Any, docket: Docket, decision: Decision, now: datetime) -> None:
+        row = connection.emails.get(docket.id)
+        if row is None or row["state"] not in (State.PENDING, State.SENDING, State.UNKNOWN):
+            return
+        news: dict[str, Any] = {}
+        if row["state"] is State.UNKNOWN:
+            news["next_attempt_at"] = now
+        if decision.state is State.ACCEPTED or decision.doubt is Doubt.NEW:
+            news["doubted_at"] = now
+        connection.write(docket.id, news)
+
+    @staticmethod
+    def _record(
+        connection: Any,
+        email_id: int,
+        token: int,
+        *,
+        ended_at: datetime,
+        decision: State,
+        reason: str,
+        started_at: datetime | None = None,
+        evidence: Evidence | None = None,
+        provider_id: str | None = None,
+        late: bool = False,
+    ) -> None:
+        seen: dict[str, Any] = {}
+        if evidence is not None:
+            seen = {
+                "phase": evidence.phase.value,
+                "code": evidence.code,
+                "enhanced": evidence.enhanced,
+                "trouble": evidence.trouble,
+                "answer": evidence.answer,
+            }
+        connection.attempts.append(
+            {
+                **_BLANK_ATTEMPT,
+                "email_id": email_id,
+                "token": token,
+                "started_at": started_at,
+                "ended_at": ended_at,
+                "decision": decision.value,
+                "reason": reason,
+                "provider_id": provider_id,
+                "late": late,
+                **seen,
+            }
+        )
+
+
+def _ran_out(row: Row, now: datetime) -> bool:
+    until: datetime | None = row["lease_until"]
+    return until is not None and until < now
+
+
+def _by_lease(row: Row) -> tuple[Any, ...]:
+    return row["lease_until"], row["id"]
+
+
+def _by_urgency(row: Row) -> tuple[Any, ...]:
+    return -row["priority"], row["next_attempt_at"], row["id"]
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    facts = {name: row[name] for name in _FACTS}
+    facts["key"] = row["dedupe_key"]
+    return facts
