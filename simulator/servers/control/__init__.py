@@ -6,7 +6,8 @@ without an admin token that is this machine, and no web page that a browser on t
 
 from __future__ import annotations
 
-from simulator.servers.control.app import PREFIX, ControlApi
+from simulator.servers.control.app import ControlApi
+from simulator.servers.control.endpoint import PREFIX
 from simulator.servers.control.guard import is_loopback
 from simulator.servers.control.moves import Moves
 

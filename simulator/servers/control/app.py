@@ -6,6 +6,8 @@ Whoever adds a noun writes a module with `ENDPOINTS` and names it in `NOUNS`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,19 +22,39 @@ from simulator.servers.alarms import Alarms
 from simulator.servers.control import attempts, health, messages, obligations, plan
 from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Endpoint
+from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
 from simulator.servers.control.guard import Guard
 from simulator.servers.control.moves import Moves
+from simulator.servers.control.openapi import document
 from simulator.servers.control.problems import Refusal, problem
+from simulator.servers.control.said import Said
 from simulator.servers.wire import Holds
 from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
 
-PREFIX = "/_simulator/v1"
-
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
 NOUNS = (health, clocks, plan, messages, attempts, obligations)
-ENDPOINTS: tuple[Endpoint, ...] = tuple(row for noun in NOUNS for row in noun.ENDPOINTS)
+
+
+async def show_document(context: Context, asked: Asked) -> Response:
+    return Said(_document())
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return document(ENDPOINTS)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *(row for noun in NOUNS for row in noun.ENDPOINTS),
+    Endpoint(
+        method="GET",
+        path="/openapi.json",
+        says="Give this document.",
+        does=show_document,
+        gives=Answer(says="An OpenAPI 3.1 document."),
+    ),
+)
 
 
 class ControlApi:
@@ -60,11 +82,9 @@ class ControlApi:
             clock=clock,
             alarms=alarms,
         )
-        paths = dict.fromkeys(row.path for row in ENDPOINTS)
+        paths = dict.fromkeys(row.whole_path for row in ENDPOINTS)
         self.routes = [
-            Route(
-                f"{PREFIX}{path}", _Path(context, {row.method: row for row in ENDPOINTS if row.path == path})
-            )
+            Route(path, _Path(context, {row.method: row for row in ENDPOINTS if row.whole_path == path}))
             for path in paths
         ]
         self.app: ASGIApp = Guard(
@@ -79,10 +99,6 @@ class ControlApi:
             token=token,
             bound_host=bound_host,
         )
-
-    def endpoints(self) -> list[tuple[str, str]]:
-        """Return every (method, path) there is."""
-        return [(row.method, f"{PREFIX}{row.path}") for row in ENDPOINTS]
 
 
 class _Path:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from starlette.responses import Response
 
+from simulator import shapes
 from simulator.provider.ledger import Attempt, AttemptState
 from simulator.provider.provider import Account
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Asked, Endpoint, choice, text
+from simulator.servers.control.endpoint import Answer, Asked, Endpoint, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
 from simulator.servers.control.said import Said
 
@@ -40,19 +40,19 @@ _MEETS: Mapping[str, Callable[[Attempt, str], bool]] = {
 
 
 async def list_attempts(context: Context, asked: Asked) -> Response:
-    return Said({"attempts": [attempt_as_json(each) for each in _select(asked.account, asked)]})
+    return Said(shapes.Attempts(attempts=[shown(each) for each in _select(asked.account, asked)]))
 
 
 async def wait_for_attempts(context: Context, asked: Asked) -> Response:
     count = asked.given["count"]
 
-    def look() -> tuple[list[dict[str, Any]], bool]:
+    def look() -> tuple[list[shapes.Attempt], bool]:
         # As JSON at once: an attempt goes on changing while we write.
-        found = [attempt_as_json(each) for each in _select(context.again(asked.account), asked)]
+        found = [shown(each) for each in _select(context.again(asked.account), asked)]
         return found, len(found) >= count
 
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
-    return Said({"attempts": found, "complete": complete})
+    return Said(shapes.AttemptsFound(attempts=found, complete=complete))
 
 
 def _select(account: Account, asked: Asked) -> list[Attempt]:
@@ -63,27 +63,27 @@ def _select(account: Account, asked: Asked) -> list[Attempt]:
     return [each for each in account.attempts.values() if all(meets(each, value) for meets, value in wanted)]
 
 
-def attempt_as_json(attempt: Attempt) -> dict[str, Any]:
+def shown(attempt: Attempt) -> shapes.Attempt:
     """Return an attempt as the control API shows it."""
-    return {
-        "id": attempt.id,
-        "account": attempt.account,
-        "dialect": attempt.dialect,
-        "connection": attempt.connection,
-        "peer": attempt.peer,
-        "opened_at": attempt.opened_at.isoformat(),
-        "stage": attempt.stage,
-        "state": attempt.state.value,
-        "sender": attempt.sender,
-        "recipients": list(attempt.recipients),
-        "message_id": attempt.message_id,
-        "key": attempt.key,
-        "accepted": list(attempt.accepted),
-        "answer": attempt.answer,
-        "sent": attempt.sent.value,
-        "rules": list(attempt.rules),
-        "closed_at": None if attempt.closed_at is None else attempt.closed_at.isoformat(),
-    }
+    return shapes.Attempt(
+        id=attempt.id,
+        account=attempt.account,
+        dialect=attempt.dialect,
+        connection=attempt.connection,
+        peer=attempt.peer,
+        opened_at=attempt.opened_at.isoformat(),
+        stage=attempt.stage,
+        state=attempt.state.value,
+        sender=attempt.sender,
+        recipients=list(attempt.recipients),
+        message_id=attempt.message_id,
+        key=attempt.key,
+        accepted=list(attempt.accepted),
+        answer=attempt.answer,
+        sent=attempt.sent.value,
+        rules=list(attempt.rules),
+        closed_at=None if attempt.closed_at is None else attempt.closed_at.isoformat(),
+    )
 
 
 ENDPOINTS = (
@@ -92,6 +92,7 @@ ENDPOINTS = (
         path="/attempts",
         says="List attempts, oldest first.",
         does=list_attempts,
+        gives=Answer(shape=shapes.Attempts),
         parameters=FILTERS,
     ),
     Endpoint(
@@ -99,6 +100,7 @@ ENDPOINTS = (
         path="/attempts/wait",
         says="Wait until enough attempts match.",
         does=wait_for_attempts,
+        gives=Answer(shape=shapes.AttemptsFound),
         parameters=(*FILTERS, COUNT, TIMEOUT),
     ),
 )

@@ -7,10 +7,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from simulator import shapes
 from simulator.provider.clock import ClockError
 from simulator.provider.provider import Account
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Asked, Endpoint
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -39,11 +40,11 @@ async def move_clock(context: Context, asked: Asked) -> Response:
 
 def _shown(context: Context, account: Account) -> Response:
     return Said(
-        {
-            "account": account.name,
-            "now": account.clock.now(context.now()).isoformat(),
-            "ahead_s": account.clock.ahead.total_seconds(),
-        }
+        shapes.Clock(
+            account=account.name,
+            now=account.clock.now(context.now()).isoformat(),
+            ahead_s=account.clock.ahead.total_seconds(),
+        )
     )
 
 
@@ -72,8 +73,19 @@ def _read(data: Any) -> tuple[float, datetime | None]:
 
 
 ENDPOINTS = (
-    Endpoint(method="GET", path="/clock", says="Say what time it is for the account.", does=show_clock),
     Endpoint(
-        method="PUT", path="/clock", says="Move the account's clock ahead.", does=move_clock, takes_body=True
+        method="GET",
+        path="/clock",
+        says="Say what time it is for the account.",
+        does=show_clock,
+        gives=Answer(shape=shapes.Clock),
+    ),
+    Endpoint(
+        method="PUT",
+        path="/clock",
+        says="Move the account's clock ahead.",
+        does=move_clock,
+        takes=Body(shapes=(shapes.ClockAdvance, shapes.ClockSet)),
+        gives=Answer(shape=shapes.Clock),
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +20,12 @@ from simulator.provider.provider import DEFAULT_ACCOUNT, Account
 from simulator.servers.control.context import Context
 from simulator.servers.control.problems import Refusal
 
+PREFIX = "/_simulator/v1"
 #: Largest body of a request: some 100,000 obligations.
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ACCOUNT_CHARS = 200
+_ONE_LINE = r"[^\x00-\x1f\x7f]"
+_ACCOUNT = re.compile(f"{_ONE_LINE}{{1,{MAX_ACCOUNT_CHARS}}}")
 
 
 # --- parameters -------------------------------------------------------------------------------------
@@ -96,9 +100,9 @@ def flag(name: str, says: str) -> Parameter:
 
 
 def _account(_: str, given: str) -> str:
-    if not given or len(given) > MAX_ACCOUNT_CHARS or not given.isprintable():
+    if not _ACCOUNT.fullmatch(given):
         raise Refusal(
-            400, f"an account name has 1 to {MAX_ACCOUNT_CHARS} printable characters, not {given[:20]!r}"
+            400, f"an account name has 1 to {MAX_ACCOUNT_CHARS} characters on one line, not {given[:20]!r}"
         )
     return given
 
@@ -107,7 +111,13 @@ ACCOUNT = Parameter(
     name="account",
     says="The account that is meant; naming one is what makes it.",
     read=_account,
-    schema={"type": "string", "minLength": 1, "maxLength": MAX_ACCOUNT_CHARS, "default": DEFAULT_ACCOUNT},
+    schema={
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_ACCOUNT_CHARS,
+        "pattern": f"^{_ONE_LINE}+$",
+        "default": DEFAULT_ACCOUNT,
+    },
     default=DEFAULT_ACCOUNT,
 )
 
@@ -135,20 +145,47 @@ Does = Callable[[Context, Asked], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an endpoint answers when all is well (status 200)."""
+
+    shape: Any = None
+    """A typed dictionary of `simulator.shapes`; None: no JSON."""
+    media_type: str = "application/json"
+    says: str = ""
+    """What it is, where the shape does not say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The JSON that an endpoint takes."""
+
+    shapes: tuple[Any, ...]
+    """Typed dictionaries of `simulator.shapes`, or lists of them; any of them will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One method at one path."""
 
     method: str
     path: str
+    """Below `prefix`. A place-holder `{id}` is handed on by `Asked.path`."""
     says: str
+    """One sentence."""
     does: Does
+    gives: Answer
     parameters: tuple[Parameter, ...] = field(default=())
-    takes_body: bool = False
+    takes: Body | None = None
+    prefix: str = PREFIX
+
+    @property
+    def whole_path(self) -> str:
+        return f"{self.prefix}{self.path}"
 
     async def serve(self, context: Context, request: Request) -> Response:
         """Check a request and answer it. Raises `Refusal`."""
         given = self._read(request)
-        body = await read_json(request) if self.takes_body else None
+        body = None if self.takes is None else await read_json(request)
         account = context.provider.account(given.pop(ACCOUNT.name), context.now())
         return await self.does(context, Asked(request=request, account=account, given=given, body=body))
 
@@ -173,6 +210,21 @@ async def read_json(request: Request) -> Any:
         if len(body) > MAX_BODY_BYTES:
             raise Refusal(413, f"the body may have {MAX_BODY_BYTES} bytes at most")
     try:
-        return json.loads(body)
+        data = json.loads(body, parse_constant=_no_number)
+        # A lone surrogate ("\\ud800") is no character: no database and no other reader would take it.
+        if b"\\u" in body:
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
-        raise Refusal(400, f"the body is not JSON: {problem}") from problem
+        raise Refusal(400, f"the body is not JSON: {_shortened(problem)}") from problem
+    return data
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON (RFC 8259, section 6)")
+
+
+def _shortened(problem: Exception) -> str:
+    if isinstance(problem, UnicodeEncodeError):
+        return "it contains half of a surrogate pair, which is no character"
+    said = str(problem)
+    return said if len(said) <= 200 else f"{said[:199]}…"

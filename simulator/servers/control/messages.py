@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.responses import Response
 
+from simulator import shapes
 from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Account
 from simulator.provider.search import Search
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Asked, Endpoint, seconds, text, whole
+from simulator.servers.control.endpoint import Answer, Asked, Endpoint, seconds, text, whole
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -32,7 +32,7 @@ FILTERS = (
 
 
 async def list_messages(context: Context, asked: Asked) -> Response:
-    return Said({"messages": _shown(asked.account, _find(asked.account, asked))})
+    return Said(shapes.Messages(messages=_shown(asked.account, _find(asked.account, asked))))
 
 
 async def wait_for_messages(context: Context, asked: Asked) -> Response:
@@ -43,7 +43,7 @@ async def wait_for_messages(context: Context, asked: Asked) -> Response:
         return found, len(found) >= count
 
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
-    return Said({"messages": _shown(context.again(asked.account), found), "complete": complete})
+    return Said(shapes.MessagesFound(messages=_shown(context.again(asked.account), found), complete=complete))
 
 
 async def show_message(context: Context, asked: Asked) -> Response:
@@ -73,27 +73,27 @@ def _find(account: Account, asked: Asked) -> list[Acceptance]:
     return account.ledger.search(Search(**{each.name: asked.given[each.name] for each in FILTERS}))
 
 
-def _shown(account: Account, found: Sequence[Acceptance]) -> list[dict[str, Any]]:
+def _shown(account: Account, found: Sequence[Acceptance]) -> list[shapes.Message]:
     copies = Counter(each.sha256 for each in account.ledger.acceptances)
     return [
-        {
-            "id": each.id,
-            "account": each.account,
-            "dialect": each.dialect,
-            "accepted_at": each.accepted_at.isoformat(),
-            "sender": each.sender,
-            "recipients": list(each.recipients),
-            "message_id": each.message_id,
-            "key": each.key,
-            "subject": each.subject,
-            "size_bytes": each.size_bytes,
-            "sha256": each.sha256,
-            "obligation": each.obligation,
-            "fate": each.fate.value,
-            "fates": {recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
-            "copies_of_body": copies[each.sha256],
-            "attempt": each.attempt,
-        }
+        shapes.Message(
+            id=each.id,
+            account=each.account,
+            dialect=each.dialect,
+            accepted_at=each.accepted_at.isoformat(),
+            sender=each.sender,
+            recipients=list(each.recipients),
+            message_id=each.message_id,
+            key=each.key,
+            subject=each.subject,
+            size_bytes=each.size_bytes,
+            sha256=each.sha256,
+            obligation=each.obligation,
+            fate=each.fate.value,
+            fates={recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
+            copies_of_body=copies[each.sha256],
+            attempt=each.attempt,
+        )
         for each in found
     ]
 
@@ -104,6 +104,7 @@ ENDPOINTS = (
         path="/messages",
         says="List acceptances, oldest first.",
         does=list_messages,
+        gives=Answer(shape=shapes.Messages),
         parameters=FILTERS,
     ),
     Endpoint(
@@ -111,8 +112,21 @@ ENDPOINTS = (
         path="/messages/wait",
         says="Wait until enough acceptances match.",
         does=wait_for_messages,
+        gives=Answer(shape=shapes.MessagesFound),
         parameters=(*FILTERS, COUNT, TIMEOUT),
     ),
-    Endpoint(method="GET", path="/messages/{id}", says="Show one acceptance.", does=show_message),
-    Endpoint(method="GET", path="/messages/{id}/raw", says="Give the bytes of a mail.", does=show_raw),
+    Endpoint(
+        method="GET",
+        path="/messages/{id}",
+        says="Show one acceptance.",
+        does=show_message,
+        gives=Answer(shape=shapes.Message),
+    ),
+    Endpoint(
+        method="GET",
+        path="/messages/{id}/raw",
+        says="Give the bytes of a mail.",
+        does=show_raw,
+        gives=Answer(media_type="message/rfc822", says="The bytes, as they were taken."),
+    ),
 )

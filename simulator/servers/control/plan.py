@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from simulator import shapes
 from simulator.config import PlanError, plan_as_json, read_plan, read_rules
 from simulator.provider.provider import Account, Setup
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Asked, Endpoint, flag
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, flag
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -37,8 +38,10 @@ async def add_rules(context: Context, asked: Asked) -> Response:
             data = [data]
         elif unknown:
             raise Refusal(422, f'POST plan appends rules only; "{unknown[0]}" can be changed with PUT plan')
+        elif len(data) != 1:
+            raise Refusal(422, 'POST plan takes a list of rules, one rule, or {"rules": […]}')
         else:
-            data = data.get("rule", data.get("rules", []))
+            (data,) = data.values()
     try:
         rules = read_rules(data, "POST plan", start=len(asked.account.plan.plan.rules) + 1)
     except PlanError as problem:
@@ -56,19 +59,42 @@ async def heal(context: Context, asked: Asked) -> Response:
 
 
 async def release(context: Context, asked: Asked) -> Response:
-    return Said({"released": context.holds.release(asked.account.name)})
+    return Said(shapes.Released(released=context.holds.release(asked.account.name)))
 
+
+PLAN = Answer(shape=shapes.PlanShown)
 
 ENDPOINTS = (
-    Endpoint(method="GET", path="/plan", says="Show the plan in force.", does=show_plan),
-    Endpoint(method="PUT", path="/plan", says="Replace the whole plan.", does=set_plan, takes_body=True),
-    Endpoint(method="POST", path="/plan", says="Append rules.", does=add_rules, takes_body=True),
+    Endpoint(method="GET", path="/plan", says="Show the plan in force.", does=show_plan, gives=PLAN),
+    Endpoint(
+        method="PUT",
+        path="/plan",
+        says="Replace the whole plan.",
+        does=set_plan,
+        takes=Body(shapes=(shapes.PlanGiven,)),
+        gives=PLAN,
+    ),
+    Endpoint(
+        method="POST",
+        path="/plan",
+        says="Append rules.",
+        does=add_rules,
+        takes=Body(shapes=(shapes.RulesToAdd, list[shapes.Rule])),
+        gives=PLAN,
+    ),
     Endpoint(
         method="DELETE",
         path="/plan",
         says="Take all rules away: the provider is healthy.",
         does=heal,
+        gives=PLAN,
         parameters=(flag("all", "Also treat keys and limits as usual again."),),
     ),
-    Endpoint(method="POST", path="/release", says="Let go the answers that are held.", does=release),
+    Endpoint(
+        method="POST",
+        path="/release",
+        says="Let go the answers that are held.",
+        does=release,
+        gives=Answer(shape=shapes.Released),
+    ),
 )

@@ -48,9 +48,9 @@ def test_a_good_value_is_read(parameter: Parameter, given: str, expected: Any) -
         (SECONDS, "soon", "from 0 to 300"),
         (FLAG, "maybe", "final must be true or false, not 'maybe'"),
         (CHOICE, "gone", "there is no state 'gone'; known are open, held"),
-        (ACCOUNT, "", "an account name has 1 to 200 printable characters"),
+        (ACCOUNT, "", "an account name has 1 to 200 characters on one line"),
         (ACCOUNT, "x" * 201, "1 to 200"),
-        (ACCOUNT, "a\x00b", "printable"),
+        (ACCOUNT, "a\x00b", "on one line"),
     ],
 )
 def test_a_bad_value_is_refused_with_one_sentence(parameter: Parameter, given: str, says: str) -> None:

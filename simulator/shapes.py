@@ -1,0 +1,265 @@
+"""The shapes of the JSON that the control API takes and gives: one typed dictionary per noun.
+
+The server builds them, the client hands them on, and the OpenAPI document is made of them. What is in a field is
+said here, beside its type; which words it may have comes from the enumerations the provider itself works with.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from simulator.provider.fate import Fate
+from simulator.provider.ledger import AttemptState, Sent
+from simulator.provider.obligations import Reported
+
+
+def _says(description: str, **schema: Any) -> Meta:
+    return Meta(description=description, extra_json_schema=schema or None)
+
+
+MAX_LINE_CHARS = 2_000
+MAX_COPIES = 1_000_000
+
+#: A moment in UTC, ISO 8601.
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+#: Names and addresses: text on one line, because they end in logs and in databases that know no NUL.
+Line = Annotated[str, Meta(min_length=1, max_length=MAX_LINE_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Problem(TypedDict):
+    """A refusal (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: Annotated[str, _says("One sentence: what was given, and what would be right.")]
+
+
+# --- the provider -----------------------------------------------------------------------------------
+
+
+class Health(TypedDict):
+    """Whether all is well."""
+
+    status: Annotated[Literal["ok", "failing"], _says("`failing` while the ledger cannot be written.")]
+    version: str
+    seed: int
+    accounts: list[str]
+    trouble: Annotated[str | None, _says("What the last write failed of.")]
+
+
+class Clock(TypedDict):
+    """What time it is for the account."""
+
+    account: str
+    now: Time
+    ahead_s: Annotated[float, _says("How far that is ahead of real time, in seconds.")]
+
+
+class ClockAdvance(TypedDict):
+    """By how much the clock is moved ahead."""
+
+    advance_s: Annotated[float, Meta(ge=0, description="In seconds.")]
+
+
+class ClockSet(TypedDict):
+    """The instant the clock is moved to; not before what it says now."""
+
+    now: Time
+
+
+class WasReset(TypedDict):
+    """What was forgotten."""
+
+    reset: Annotated[str, _says("The account that begins anew.")]
+
+
+class Released(TypedDict):
+    """What was let go."""
+
+    released: Annotated[int, _says("How many answers were held.")]
+
+
+Rule = dict[str, Any]
+"""A rule in the plan language, see docs/faults.md."""
+
+
+class PlanGiven(TypedDict, total=False):
+    """A whole plan in the plan language, see docs/faults.md; what is left out has its usual value."""
+
+    seed: int
+    rules: Annotated[list[Rule], _says("May be called `rule`, as in TOML.")]
+    idempotency: dict[str, Any]
+    limits: dict[str, Any]
+
+
+class RulesToAdd(TypedDict):
+    """Rules in the plan language, to be appended."""
+
+    rules: Annotated[list[Rule], _says("May be called `rule`, as in TOML.")]
+
+
+class PlanShown(TypedDict):
+    """The plan in force, and how often each rule was met (`seen`) and struck (`fired`)."""
+
+    seed: int
+    rules: list[dict[str, Any]]
+    idempotency: dict[str, Any]
+    limits: dict[str, Any]
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+class Message(TypedDict):
+    """An acceptance: the provider took responsibility for one mail to these recipients."""
+
+    id: str
+    account: str
+    dialect: str
+    accepted_at: Time
+    sender: str
+    recipients: list[str]
+    message_id: str | None
+    key: str | None
+    subject: str
+    size_bytes: int
+    sha256: Annotated[str, _says("Of the bytes the provider took.")]
+    obligation: Annotated[str | None, _says("The mail's `X-Obligation` header.")]
+    fate: Annotated[str, _says("What becomes of it.", enum=[*Fate])]
+    fates: Annotated[dict[str, str], _says("What becomes of it, by recipient.")]
+    copies_of_body: Annotated[int, _says("Acceptances of the very same bytes in this account.")]
+    attempt: Annotated[str, _says("The attempt that brought it.")]
+
+
+class Messages(TypedDict):
+    """Acceptances, oldest first."""
+
+    messages: list[Message]
+
+
+class MessagesFound(TypedDict):
+    """What a wait ended with."""
+
+    messages: list[Message]
+    complete: Annotated[bool, _says("False: time was up before enough had come.")]
+
+
+# --- attempts ---------------------------------------------------------------------------------------
+
+
+class Attempt(TypedDict):
+    """One try of a sender to hand over mail."""
+
+    id: str
+    account: str
+    dialect: str
+    connection: str
+    peer: str
+    opened_at: Time
+    stage: Annotated[str, _says("The last stage reached.")]
+    state: Annotated[str, _says("Whether it goes on.", enum=[*AttemptState])]
+    sender: str | None
+    recipients: list[str]
+    message_id: str | None
+    key: str | None
+    accepted: Annotated[list[str], _says("The recipients booked by this attempt, whatever was said.")]
+    answer: Annotated[str, _says("What was said: 250, 503, hang, reset, …")]
+    sent: Annotated[str, _says("How much of the answer went out.", enum=[*Sent])]
+    rules: Annotated[list[str], _says("The rules that struck.")]
+    closed_at: Time | None
+
+
+class Attempts(TypedDict):
+    """Attempts, oldest first."""
+
+    attempts: list[Attempt]
+
+
+class AttemptsFound(TypedDict):
+    """What a wait ended with."""
+
+    attempts: list[Attempt]
+    complete: Annotated[bool, _says("False: time was up before enough had come.")]
+
+
+# --- promises ---------------------------------------------------------------------------------------
+
+_STATE = _says(
+    "What the sender says became of the mail.", enum=[None, *sorted(Reported)], type=["string", "null"]
+)
+
+
+class Obligation(TypedDict):
+    """One promised mail to one recipient; the same ref and recipient replaces the former entry."""
+
+    ref: Line
+    recipient: Line
+    copies: NotRequired[
+        Annotated[int, Meta(ge=0, le=MAX_COPIES, description="How many acceptances are right.")]
+    ]
+    sha256: NotRequired[Annotated[str, Meta(pattern="^[0-9A-Fa-f]{64}$")] | None]
+    state: NotRequired[Annotated[str | None, _STATE]]
+
+
+class ObligationShown(TypedDict):
+    """One promised mail to one recipient."""
+
+    ref: str
+    recipient: str
+    copies: int
+    sha256: str | None
+    state: Annotated[str | None, _STATE]
+
+
+class ObligationsNamed(TypedDict):
+    """What was promised."""
+
+    obligations: list[Obligation]
+
+
+class ObligationsShown(TypedDict):
+    """What was promised."""
+
+    obligations: list[ObligationShown]
+
+
+class Entered(TypedDict):
+    """How many obligations were entered."""
+
+    obligations: int
+
+
+class Finding(TypedDict):
+    """One line of a verdict: an obligation (or mail nobody promised) and the acceptances behind it."""
+
+    ref: str | None
+    recipient: str
+    expected: int
+    copies: int
+    state: Annotated[str | None, _STATE]
+    ids: list[str]
+    message_ids: list[str | None]
+    keys: list[str | None]
+    attempts: list[str]
+    accepted_at: list[Time]
+    subject: str | None
+
+
+class Verdict(TypedDict):
+    """Obligations against ledger."""
+
+    valid: Annotated[bool | None, _says("True: every promise was kept. Null: it cannot be said yet.")]
+    obligations: int
+    accepted_once: int
+    duplicated: list[Finding]
+    lost: list[Finding]
+    phantom: list[Finding]
+    misdirected: list[Finding]
+    misreported: list[Finding]
+    parked: list[Finding]
+    open: list[Finding]
+    unsent: list[Finding]
+    dropped: list[Finding]
