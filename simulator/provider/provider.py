@@ -31,7 +31,8 @@ from simulator.provider.answer import (
     with_words,
 )
 from simulator.provider.clock import AccountClock, ClockMoved
-from simulator.provider.fate import Destiny, Fate
+from simulator.provider.events import EventLog, steps_of
+from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
 from simulator.provider.idempotency import Conflict, KeyRules, Keys, Replay
 from simulator.provider.ledger import (
     Acceptance,
@@ -48,13 +49,16 @@ from simulator.provider.ledger import (
 )
 from simulator.provider.limits import Bucket, Limits
 from simulator.provider.message import Moment, Submission, digest, header
+from simulator.provider.notes import Noted, Notes
 from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Plan, PlanState, Rule, Strike, wire_of
+from simulator.provider.suppression import TOPIC as SUPPRESSION
+from simulator.provider.suppression import Suppression, Suppressions, suppression_from
 
 DEFAULT_ACCOUNT = "default"
 OBLIGATION_HEADER = "X-Obligation"
 
-Record = Booked | Tried | Decided | Obligation | Wiped | ClockMoved
+Record = Booked | Tried | Decided | Obligation | Wiped | ClockMoved | Noted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,9 @@ class Account:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
+    events: EventLog = field(default_factory=EventLog)
+    suppressions: Suppressions = field(default_factory=Suppressions)
+    notes: Notes = field(default_factory=Notes)
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
@@ -300,6 +307,7 @@ class Provider:
                 case Booked(acceptance=acceptance):
                     account = self.account(acceptance.account, now)
                     account.ledger.book(acceptance)
+                    account.events.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
                     self._opened = max(self._opened, _number_of(acceptance.attempt))
                     if acceptance.key is not None:
@@ -317,6 +325,8 @@ class Provider:
                     self._opened = max(self._opened, _number_of(decision.attempt))
                 case Obligation():
                     self._owe(record, now)
+                case Noted():
+                    self._note(record, now)
                 case Wiped(account=name):
                     self.accounts.pop(name, None)
                     self.account(name, now)
@@ -344,6 +354,27 @@ class Provider:
         now = account.clock.now(now)
         lag = timedelta(seconds=account.setup.keys.lookup_lag_s)
         return [each for each in acceptances if each.accepted_at + lag <= now]
+
+    # --- what becomes of mail -----------------------------------------------------------------------
+
+    def note(self, note: Noted, now: datetime) -> None:
+        """Remember something over a restart, or (`facts` None) no longer."""
+        self._note(note, now)
+        self._records.append(note)
+
+    def suppress(self, name: str, entry: Suppression, now: datetime) -> None:
+        """Put an address on the account's suppression list."""
+        if self.account(name, now).suppressions.add(entry):
+            self.note(
+                Noted(account=name, topic=SUPPRESSION, name=entry.address.lower(), facts=entry.facts()), now
+            )
+
+    def lift(self, name: str, address: str, now: datetime) -> bool:
+        """Take an address off the list. False: it was not there."""
+        lifted = self.account(name, now).suppressions.lift(address)
+        if lifted:
+            self.note(Noted(account=name, topic=SUPPRESSION, name=address.lower(), facts=None), now)
+        return lifted
 
     # --- inside: `now` is the account's time here --------------------------------------------------
 
@@ -468,7 +499,7 @@ class Provider:
         now: datetime,
     ) -> Acceptance:
         account.booked += 1
-        destinies = self._destinies(attempt, taken)
+        destinies = self._destinies(account, attempt, taken, now)
         acceptance = Acceptance(
             id=message_name(self.seed, account.name, account.booked),
             number=account.booked,
@@ -491,6 +522,7 @@ class Provider:
             headers=submission.headers,
         )
         account.ledger.book(acceptance)
+        account.events.book(acceptance)
         if submission.key is not None:
             # Whether keys are honoured is asked when they are looked up; what happened is remembered anyway.
             account.keys.finish(submission.key, acceptance)
@@ -498,14 +530,31 @@ class Provider:
         # The attempt goes first: whoever finds the acceptance after a crash finds its attempt too.
         self._keep(attempt)
         self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
+        if acceptance.destinies:
+            self._suppress_in_time(acceptance, now)
         return acceptance
 
-    def _destinies(self, attempt: Attempt, taken: tuple[str, ...]) -> tuple[tuple[str, Destiny], ...]:
+    def _destinies(
+        self, account: Account, attempt: Attempt, taken: tuple[str, ...], now: datetime
+    ) -> tuple[tuple[str, Destiny], ...]:
         """Return what is decided of the recipients of a mail that is being booked."""
-        foretold = self._foretold.get(attempt.id)
-        if foretold is None:
-            return ()
-        return tuple((recipient, foretold[recipient]) for recipient in taken if recipient in foretold)
+        destinies = dict(self._foretold.get(attempt.id, {}))
+        for recipient in taken:
+            reason = account.suppressions.reason(recipient, now)
+            if reason is not None:
+                destinies[recipient] = suppressed(reason)
+        return tuple((recipient, destinies[recipient]) for recipient in taken if recipient in destinies)
+
+    def _suppress_in_time(self, acceptance: Acceptance, now: datetime) -> None:
+        """Put recipients on the list who will have bounced or complained, from that moment on."""
+        for position, recipient in enumerate(acceptance.recipients):
+            if acceptance.destiny_of(recipient).fate not in SUPPRESSES:
+                continue
+            for step in steps_of(acceptance, position):
+                if step.suppressing is not None:
+                    since = acceptance.accepted_at + timedelta(seconds=step.after_s)
+                    entry = Suppression(address=recipient, reason=step.suppressing, since=since)
+                    self.suppress(acceptance.account, entry, now)
 
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
         attempt.answer = spoken(refused)
@@ -536,6 +585,12 @@ class Provider:
                 )
         attempt.answer = spoken(words)
         return Verdict(accepted=accepted, answer=words, words=words, acceptance=acceptance)
+
+    def _note(self, note: Noted, now: datetime) -> None:
+        account = self.account(note.account, now)
+        account.notes.keep(note)
+        if note.topic == SUPPRESSION and note.facts is not None:
+            account.suppressions.add(suppression_from(note.name, note.facts))
 
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations

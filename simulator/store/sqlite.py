@@ -31,6 +31,7 @@ from simulator.provider.ledger import (
     Tried,
     Wiped,
 )
+from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation, Reported
 from simulator.provider.provider import Record
 from simulator.store import StoreError
@@ -97,6 +98,13 @@ class SqliteStore:
                 yield Decided(decision=_decision(json.loads(facts)))
             for (facts,) in self._rows("SELECT facts FROM obligation ORDER BY rowid"):
                 yield _obligation(json.loads(facts))
+            for account, name, facts in self._rows(
+                "SELECT account, name, facts FROM setting ORDER BY account, name"
+            ):
+                kind, _, rest = name.partition(":")
+                if kind == "note":
+                    topic, _, name = rest.partition(":")
+                    yield Noted(account=account, topic=topic, name=name, facts=facts)
         except (sqlite3.Error, ValueError, KeyError, TypeError) as problem:
             raise StoreError(
                 f"the ledger {self.path} is damaged ({problem}); restore it from a copy or name another file"
@@ -260,6 +268,12 @@ def _write(db: sqlite3.Connection, record: Record) -> None:
             )
         case ClockMoved(account=account, ahead_s=ahead_s):
             db.execute("INSERT OR REPLACE INTO setting VALUES (?, 'ahead_s', ?)", (account, repr(ahead_s)))
+        case Noted(account=account, topic=topic, name=name, facts=facts):
+            key = f"note:{topic}:{name}"
+            if facts is None:
+                db.execute("DELETE FROM setting WHERE account = ? AND name = ?", (account, key))
+            else:
+                db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?)", (account, key, facts))
         case Wiped(account=account):
             for table in _TABLES:
                 db.execute(f"DELETE FROM {table} WHERE account = ?", (account,))

@@ -28,6 +28,7 @@ from simulator.provider.ledger import (
     Tried,
     Wiped,
 )
+from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation, Reported
 from simulator.provider.provider import Record
 from simulator.store import StoreError
@@ -317,6 +318,18 @@ def test_a_moved_clock_is_kept_until_the_account_is_wiped(store: SqliteStore) ->
 
     store.append([Wiped(account="a")])
     assert list(store.load()) == [Wiped(account="a")]
+
+
+def test_a_note_is_kept_until_it_is_taken_back_or_the_account_is_wiped(store: SqliteStore) -> None:
+    """The last note of a name counts, whatever characters the name has."""
+    one = Noted(account="a", topic="suppression", name="x:y@example.org", facts='{"1": 2}')
+    store.append([replace(one, facts="{}"), one, replace(one, account="b")])
+    assert list(store.load()) == [one, replace(one, account="b")]
+
+    store.append([replace(one, facts=None)])
+    assert list(store.load()) == [replace(one, account="b")]
+    store.append([Wiped(account="b")])
+    assert list(store.load()) == [Wiped(account="b")]
 
 
 def test_a_damaged_ledger_is_refused(store: SqliteStore) -> None:

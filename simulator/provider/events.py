@@ -1,0 +1,183 @@
+"""Events: what an account is told of its mail after the acceptance, derived from the ledger and never stored.
+
+The fate of each recipient is a timeline (`simulator.provider.fate`); its steps become events with an id, an instant and
+one JSON shape. Ids and times follow from the acceptance alone, so that a restart tells the same story again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from simulator.provider.fate import Happening, MtaReply, Step, timeline
+from simulator.provider.ledger import Acceptance
+
+#: So many events of an account are kept for whoever asks; older ones are gone.
+KEPT = 50_000
+#: So many acceptances may wait until somebody wants to know what became of them; of older ones nobody is told.
+WAITING = 100_000
+
+#: What the link of `email.clicked` is called: bodies are not searched for real ones.
+CLICKED_URL = "https://example.org/clicked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to a mail, or that somebody pushed by hand."""
+
+    id: str
+    type: str
+    account: str
+    at: datetime
+    order: tuple[int, ...]
+    """Decides between events of one instant; no two events of an account share instant and order."""
+    mail: Acceptance | None = None
+    position: int = 0
+    """Which of the mail's recipients it is about."""
+    step: Step | None = None
+    given: Mapping[str, Any] | None = None
+    """What somebody wants to be told in place of what follows from mail and step."""
+
+    @property
+    def recipient(self) -> str | None:
+        if self.given is not None:
+            named = self.given.get("recipient")
+            return named if isinstance(named, str) else None
+        return None if self.mail is None else self.mail.recipients[self.position]
+
+    @property
+    def email_id(self) -> str | None:
+        if self.given is not None:
+            named = self.given.get("email_id")
+            return named if isinstance(named, str) else None
+        return None if self.mail is None else self.mail.id
+
+    def data(self) -> dict[str, Any]:
+        """Return what a webhook carries under `data`; plain JSON."""
+        if self.given is not None:
+            return dict(self.given)
+        assert self.mail is not None
+        assert self.step is not None
+        return _data(self.mail, self.mail.recipients[self.position], self.step)
+
+
+def event_as_json(event: Event) -> dict[str, Any]:
+    """Return the one shape of events: in webhooks, in the control API, in the stream."""
+    return {
+        "id": event.id,
+        "type": event.type,
+        "timestamp": instant(event.at),
+        "account": event.account,
+        "data": event.data(),
+    }
+
+
+def instant(at: datetime) -> str:
+    """Write an instant as RFC 3339 in UTC with milliseconds."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def steps_of(acceptance: Acceptance, position: int) -> tuple[Step, ...]:
+    """Return the timeline of one recipient of a mail, by its position: the same each time it is asked for."""
+    # The id follows from seed, account and number: dice of their own for each mail and recipient.
+    rng = random.Random(f"{acceptance.id}/{position}")
+    return timeline(acceptance.destiny_of(acceptance.recipients[position]), rng)
+
+
+def events_of(acceptance: Acceptance) -> Iterator[Event]:
+    """Yield all that will ever happen to a mail, recipient by recipient."""
+    for position in range(len(acceptance.recipients)):
+        for number, step in enumerate(steps_of(acceptance, position)):
+            yield Event(
+                id=event_name(acceptance.id, position, number),
+                type=step.happening.value,
+                account=acceptance.account,
+                at=acceptance.accepted_at + timedelta(seconds=step.after_s),
+                order=(acceptance.number, position, number),
+                mail=acceptance,
+                position=position,
+                step=step,
+            )
+
+
+def event_name(*parts: object) -> str:
+    """Return the id of an event: the same for the same parts. No dots, as Standard Webhooks asks."""
+    return "evt_" + hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:20]
+
+
+def _data(acceptance: Acceptance, recipient: str, step: Step) -> dict[str, Any]:
+    return {
+        "email_id": acceptance.id,
+        "message_id": acceptance.message_id,
+        "key": acceptance.key,
+        "from": acceptance.sender,
+        "recipient": recipient,
+        "subject": acceptance.subject,
+        "obligation": acceptance.obligation,
+        "accepted_at": instant(acceptance.accepted_at),
+        "reply": None if step.reply is None else _reply(step.reply),
+        "bounce": None if step.bounce is None else step.bounce.value,
+        "category": step.category,
+        "reason": step.reason,
+        "url": CLICKED_URL if step.happening is Happening.CLICKED else None,
+    }
+
+
+def _reply(reply: MtaReply) -> dict[str, Any]:
+    return {"code": reply.code, "enhanced": reply.enhanced, "text": reply.text}
+
+
+@dataclass(slots=True)
+class EventLog:
+    """The events of one account: what has happened, in order, and what will.
+
+    Nothing is worked out before somebody asks: taking a mail in costs the sender nothing.
+    """
+
+    kept: int = KEPT
+    first: int = 1
+    """Number of the oldest event that is kept; numbers count all that ever happened, in order."""
+    happened: list[Event] = field(default_factory=list)
+    _fresh: deque[Acceptance] = field(default_factory=lambda: deque(maxlen=WAITING))
+    _coming: list[tuple[datetime, tuple[int, ...], Event]] = field(default_factory=list)
+
+    def book(self, acceptance: Acceptance) -> None:
+        """A mail was accepted: what becomes of it will happen."""
+        self._fresh.append(acceptance)
+
+    def push(self, event: Event) -> None:
+        """Let an event happen at its instant, whatever the ledger says."""
+        heapq.heappush(self._coming, (event.at, event.order, event))
+
+    def advance(self, now: datetime) -> int:
+        """Let happen what is due at `now`; return the number of the last event that has happened."""
+        while self._fresh:
+            for event in events_of(self._fresh.popleft()):
+                self.push(event)
+        while self._coming and self._coming[0][0] <= now:
+            self.happened.append(heapq.heappop(self._coming)[2])
+        if len(self.happened) > 2 * self.kept:
+            gone = len(self.happened) - self.kept
+            del self.happened[:gone]
+            self.first += gone
+        return self.first + len(self.happened) - 1
+
+    def since(self, number: int) -> Iterator[tuple[int, Event]]:
+        """Yield what has happened after the event of this number, with numbers; what is not kept is left out."""
+        start = max(number + 1, self.first)
+        for position in range(start - self.first, len(self.happened)):
+            yield self.first + position, self.happened[position]
+
+    def next_at(self) -> datetime | None:
+        """Return when the next event happens, as far as `advance` has looked; None: none is on its way."""
+        return self._coming[0][0] if self._coming else None
+
+    def is_fresh(self) -> bool:
+        """Tell whether there are acceptances that `advance` has not looked at."""
+        return bool(self._fresh)
