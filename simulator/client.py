@@ -15,6 +15,8 @@ import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8025/_simulator/v1"
 PREFIX = "/_simulator/v1"
+#: How many entries of a list are asked for at once.
+PAGE = 1_000
 
 Json = dict[str, Any]
 
@@ -113,9 +115,11 @@ class ControlClient:
     # --- messages and attempts ----------------------------------------------------------------------
 
     def messages(self, **filters: str) -> list[Json]:
-        """Return acceptances, oldest first. Filters: `to`, `message_id`, `key`, `q`."""
-        messages: list[Json] = self._json("GET", "messages", query=filters)["messages"]
-        return messages
+        """Return all acceptances that match, oldest first.
+
+        Filters: `to`, `sender`, `subject`, `header`, `key`, `message_id`, `since`, `until`, `fate`, `q`.
+        """
+        return self._all("messages", filters)
 
     def message(self, id: str) -> Json:
         """Return one acceptance."""
@@ -130,9 +134,11 @@ class ControlClient:
         return self._wait("messages", count, timeout_s, filters)
 
     def attempts(self, **filters: str) -> list[Json]:
-        """Return attempts, oldest first. Filters: `stage`, `state`, `to`, `key`, `message_id`, `rule`, …"""
-        attempts: list[Json] = self._json("GET", "attempts", query=filters)["attempts"]
-        return attempts
+        """Return all attempts that match, oldest first.
+
+        Filters: `stage`, `state`, `to`, `key`, `message_id`, `rule`, `dialect`, `answer`, `sent`.
+        """
+        return self._all("attempts", filters)
 
     def wait_for_attempts(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
         """Wait until `count` attempts match; raise `TimeoutError` if they do not come."""
@@ -157,11 +163,25 @@ class ControlClient:
 
     # --- inside -------------------------------------------------------------------------------------
 
+    def _all(self, what: str, filters: Mapping[str, str], after: str | None = None) -> list[Json]:
+        found: list[Json] = []
+        while True:
+            page = self._json("GET", what, query={"limit": PAGE, "after": after, **filters})
+            found += page[what]
+            after = page["next"]
+            if after is None:
+                return found
+
     def _wait(self, what: str, count: int, timeout_s: float, filters: Mapping[str, str]) -> list[Json]:
         answer = self._json(
-            "GET", f"{what}/wait", wait_s=timeout_s, query={"count": count, "timeout_s": timeout_s, **filters}
+            "GET",
+            f"{what}/wait",
+            wait_s=timeout_s,
+            query={"count": count, "timeout_s": timeout_s, "limit": PAGE, **filters},
         )
         found: list[Json] = answer[what]
+        if answer["next"] is not None:
+            found += self._all(what, filters, after=answer["next"])
         if not answer["complete"]:
             wanted = " ".join(f"{name}={value}" for name, value in filters.items())
             raise TimeoutError(

@@ -14,16 +14,19 @@ from simulator.provider.fate import Fate
 from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.obligations import Reported
 
-
-def _says(description: str, **schema: Any) -> Meta:
-    return Meta(description=description, extra_json_schema=schema or None)
-
-
 MAX_LINE_CHARS = 2_000
 MAX_COPIES = 1_000_000
 
 #: A moment in UTC, ISO 8601.
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+def _says(description: str, **schema: Any) -> Meta:
+    return Meta(description=description, extra_json_schema=schema or None)
+
+
+#: Leads to the next page of a list.
+Next = Annotated[str | None, _says("`after` of the next page; null: this is the last one.")]
 #: Names and addresses: text on one line, because they end in logs and in databases that know no NUL.
 Line = Annotated[str, Meta(min_length=1, max_length=MAX_LINE_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -135,15 +138,17 @@ class Message(TypedDict):
 
 
 class Messages(TypedDict):
-    """Acceptances, oldest first."""
+    """A page of acceptances."""
 
     messages: list[Message]
+    next: Next
 
 
 class MessagesFound(TypedDict):
     """What a wait ended with."""
 
     messages: list[Message]
+    next: Next
     complete: Annotated[bool, _says("False: time was up before enough had come.")]
 
 
@@ -173,15 +178,17 @@ class Attempt(TypedDict):
 
 
 class Attempts(TypedDict):
-    """Attempts, oldest first."""
+    """A page of attempts."""
 
     attempts: list[Attempt]
+    next: Next
 
 
 class AttemptsFound(TypedDict):
     """What a wait ended with."""
 
     attempts: list[Attempt]
+    next: Next
     complete: Annotated[bool, _says("False: time was up before enough had come.")]
 
 

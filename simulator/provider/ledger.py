@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -151,12 +152,14 @@ class Ledger:
     _by_key: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_message_id: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
+    _copies: Counter[str] = field(default_factory=Counter)
 
     def book(self, acceptance: Acceptance) -> None:
         """Enter an acceptance. Ids are unique by construction."""
         assert acceptance.id not in self._by_id, f"acceptance {acceptance.id} booked twice"
         self.acceptances.append(acceptance)
         self._by_id[acceptance.id] = acceptance
+        self._copies[acceptance.sha256] += 1
         if acceptance.key is not None:
             self._by_key.setdefault(acceptance.key, []).append(acceptance)
         if acceptance.message_id is not None:
@@ -166,6 +169,10 @@ class Ledger:
 
     def get(self, id_: str) -> Acceptance | None:
         return self._by_id.get(id_)
+
+    def copies(self, sha256: str) -> int:
+        """Return how many acceptances there are of the very same bytes."""
+        return self._copies[sha256]
 
     def with_key(self, key: str) -> list[Acceptance]:
         return list(self._by_key.get(key, ()))

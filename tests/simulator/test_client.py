@@ -31,6 +31,19 @@ def test_one_client_speaks_for_one_account() -> None:
         assert default.messages() == []
 
 
+def test_lists_come_whole_in_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever counts mail must not count the first page."""
+    monkeypatch.setattr("simulator.client.PAGE", 2)
+    with running() as service, service.control() as control:
+        for number in range(5):
+            ask(service, request(mail(), key=f"k{number}"))
+
+        expected = [f"k{number}" for number in range(5)]
+        assert [each["key"] for each in control.messages()] == expected
+        assert [each["key"] for each in control.wait_for_messages(count=5)] == expected
+        assert [each["key"] for each in control.wait_for_attempts(count=5)] == expected
+
+
 def test_a_token_is_sent_along() -> None:
     """And its absence is the simulator's own sentence."""
     with running(admin_token="s3cret") as service:

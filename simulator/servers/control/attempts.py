@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from starlette.responses import Response
 
 from simulator import shapes
 from simulator.provider.ledger import Attempt, AttemptState
 from simulator.provider.provider import Account
+from simulator.provider.search import AttemptSearch, page_of
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Endpoint, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
+from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.said import Said
 
 FILTERS = (
@@ -26,41 +26,45 @@ FILTERS = (
     text("sent", "How much of the answer went out: complete, partial, nothing, unknown."),
 )
 
-_MEETS: Mapping[str, Callable[[Attempt, str], bool]] = {
-    "stage": lambda each, value: each.stage == value,
-    "state": lambda each, value: each.state.value == value,
-    "to": lambda each, value: value.lower() in (r.lower() for r in each.recipients),
-    "key": lambda each, value: each.key == value,
-    "message_id": lambda each, value: (each.message_id or "").strip("<>") == value.strip("<>"),
-    "rule": lambda each, value: value in each.rules,
-    "dialect": lambda each, value: each.dialect == value,
-    "answer": lambda each, value: each.answer == value,
-    "sent": lambda each, value: each.sent.value == value,
-}
-
 
 async def list_attempts(context: Context, asked: Asked) -> Response:
-    return Said(shapes.Attempts(attempts=[shown(each) for each in _select(asked.account, asked)]))
+    found = _find(asked.account, _wanted(asked))
+    after, newest_first = asked.given["after"], asked.given["newest_first"]
+    if newest_first:
+        found.reverse()
+    page = page_of(
+        (
+            (each.number, each)
+            for each in found
+            if after is None or (each.number < after if newest_first else each.number > after)
+        ),
+        asked.given["limit"],
+    )
+    return Said(shapes.Attempts(attempts=[shown(each) for each in page.found], next=following(page.cursor)))
 
 
 async def wait_for_attempts(context: Context, asked: Asked) -> Response:
-    count = asked.given["count"]
+    wanted, count, limit = _wanted(asked), asked.given["count"], asked.given["limit"]
 
-    def look() -> tuple[list[shapes.Attempt], bool]:
+    def look() -> tuple[tuple[list[shapes.Attempt], int | None], bool]:
+        found = _find(context.again(asked.account), wanted)
         # As JSON at once: an attempt goes on changing while we write.
-        found = [shown(each) for each in _select(context.again(asked.account), asked)]
-        return found, len(found) >= count
+        page = [shown(each) for each in found[:limit]]
+        return (page, found[limit - 1].number if len(found) > limit else None), len(found) >= count
 
-    found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
-    return Said(shapes.AttemptsFound(attempts=found, complete=complete))
+    (page, cursor), complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
+    return Said(shapes.AttemptsFound(attempts=page, next=following(cursor), complete=complete))
 
 
-def _select(account: Account, asked: Asked) -> list[Attempt]:
-    """Return the attempts that meet all the filters, oldest first."""
-    wanted = [
-        (_MEETS[each.name], asked.given[each.name]) for each in FILTERS if asked.given[each.name] is not None
-    ]
-    return [each for each in account.attempts.values() if all(meets(each, value) for meets, value in wanted)]
+def _wanted(asked: Asked) -> AttemptSearch:
+    return AttemptSearch(**{each.name: asked.given[each.name] for each in FILTERS})
+
+
+def _find(account: Account, wanted: AttemptSearch) -> list[Attempt]:
+    """Return the attempts that are wanted, oldest first."""
+    return sorted(
+        (each for each in account.attempts.values() if wanted.matches(each)), key=lambda each: each.number
+    )
 
 
 def shown(attempt: Attempt) -> shapes.Attempt:
@@ -93,7 +97,7 @@ ENDPOINTS = (
         says="List attempts, oldest first.",
         does=list_attempts,
         gives=Answer(shape=shapes.Attempts),
-        parameters=FILTERS,
+        parameters=(*FILTERS, *PAGING),
     ),
     Endpoint(
         method="GET",
@@ -101,6 +105,6 @@ ENDPOINTS = (
         says="Wait until enough attempts match.",
         does=wait_for_attempts,
         gives=Answer(shape=shapes.AttemptsFound),
-        parameters=(*FILTERS, COUNT, TIMEOUT),
+        parameters=(*FILTERS, COUNT, TIMEOUT, LIMIT),
     ),
 )

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -25,6 +26,8 @@ PREFIX = "/_simulator/v1"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ACCOUNT_CHARS = 200
 _ONE_LINE = r"[^\x00-\x1f\x7f]"
+#: RFC 5322, section 2.2: printable ASCII without the colon.
+_FIELD_NAME = re.compile(r"[!-9;-~]+")
 _ACCOUNT = re.compile(f"{_ONE_LINE}{{1,{MAX_ACCOUNT_CHARS}}}")
 
 
@@ -85,6 +88,36 @@ def seconds(name: str, says: str, *, default: float, most: float) -> Parameter:
 
     schema = {"type": "number", "minimum": 0, "maximum": most, "default": default}
     return Parameter(name=name, says=says, read=read, schema=schema, default=default)
+
+
+def instant(name: str, says: str) -> Parameter:
+    """A moment with a time zone, ISO 8601."""
+
+    def read(_: str, given: str) -> datetime:
+        try:
+            # A plus sign that was not escaped in the address arrives as a blank.
+            moment = datetime.fromisoformat(given.strip().replace(" 0", "+0"))
+        except ValueError:
+            moment = datetime.min
+        if moment.tzinfo is None:
+            raise Refusal(400, f"{name} must look like 2030-01-01T00:00:00Z, not {given[:40]!r}")
+        return moment
+
+    return Parameter(name=name, says=says, read=read, schema={"type": "string", "format": "date-time"})
+
+
+def field_of_mail(name: str, says: str) -> Parameter:
+    """A header field's name and, after a colon, a part of its value."""
+
+    def read(_: str, given: str) -> tuple[str, str]:
+        title, _, part = given.partition(":")
+        if not _FIELD_NAME.fullmatch(title):
+            raise Refusal(400, f"{name} must look like X-Order: 17, not {given[:40]!r}")
+        return title, part.strip()
+
+    return Parameter(
+        name=name, says=says, read=read, schema={"type": "string", "pattern": f"^{_FIELD_NAME.pattern}(:|$)"}
+    )
 
 
 def flag(name: str, says: str) -> Parameter:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
 
 from starlette.responses import Response
 
 from simulator import shapes
+from simulator.provider.fate import Fate
 from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Account
 from simulator.provider.search import Search
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Endpoint, seconds, text, whole
+from simulator.servers.control.endpoint import (
+    Answer,
+    Asked,
+    Endpoint,
+    choice,
+    field_of_mail,
+    instant,
+    seconds,
+    text,
+    whole,
+)
+from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -24,30 +34,50 @@ COUNT = whole("count", "How many to wait for.", default=1)
 TIMEOUT = seconds("timeout_s", "How long to wait, in seconds.", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
 
 FILTERS = (
-    text("to", "A recipient; case does not matter."),
-    text("message_id", "A Message-ID, with or without its angle brackets."),
+    text("to", "A recipient, whole."),
+    text("sender", "The envelope sender, whole; empty: the null sender."),
+    text("subject", "A part of the subject."),
+    field_of_mail("header", "A header field and, after a colon, a part of its value: `X-Order: 17`."),
     text("key", "An idempotency key."),
-    text("q", "A text in subject, addresses, Message-ID or key."),
+    text("message_id", "A Message-ID, with or without its angle brackets."),
+    instant("since", "Accepted at this instant or later."),
+    instant("until", "Accepted before this instant."),
+    choice("fate", "What becomes of it.", *Fate),
+    text("q", "A part of subject, addresses, Message-ID or key."),
 )
 
 
 async def list_messages(context: Context, asked: Asked) -> Response:
-    return Said(shapes.Messages(messages=_shown(asked.account, _find(asked.account, asked))))
+    page = asked.account.ledger.page(
+        _wanted(asked),
+        after=asked.given["after"],
+        limit=asked.given["limit"],
+        newest_first=asked.given["newest_first"],
+    )
+    found = [shown(asked.account, each) for each in page.found]
+    return Said(shapes.Messages(messages=found, next=following(page.cursor)))
 
 
 async def wait_for_messages(context: Context, asked: Asked) -> Response:
-    count = asked.given["count"]
+    wanted, count = _wanted(asked), asked.given["count"]
 
     def look() -> tuple[list[Acceptance], bool]:
-        found = _find(context.again(asked.account), asked)
+        found = context.again(asked.account).ledger.search(wanted)
         return found, len(found) >= count
 
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
-    return Said(shapes.MessagesFound(messages=_shown(context.again(asked.account), found), complete=complete))
+    account, limit = context.again(asked.account), asked.given["limit"]
+    return Said(
+        shapes.MessagesFound(
+            messages=[shown(account, each) for each in found[:limit]],
+            next=following(found[limit - 1].number if len(found) > limit else None),
+            complete=complete,
+        )
+    )
 
 
 async def show_message(context: Context, asked: Asked) -> Response:
-    return Said(_shown(asked.account, [_acceptance(asked)])[0])
+    return Said(shown(asked.account, _acceptance(asked)))
 
 
 async def show_raw(context: Context, asked: Asked) -> Response:
@@ -69,33 +99,30 @@ def _acceptance(asked: Asked) -> Acceptance:
     return acceptance
 
 
-def _find(account: Account, asked: Asked) -> list[Acceptance]:
-    return account.ledger.search(Search(**{each.name: asked.given[each.name] for each in FILTERS}))
+def _wanted(asked: Asked) -> Search:
+    return Search(**{each.name: asked.given[each.name] for each in FILTERS})
 
 
-def _shown(account: Account, found: Sequence[Acceptance]) -> list[shapes.Message]:
-    copies = Counter(each.sha256 for each in account.ledger.acceptances)
-    return [
-        shapes.Message(
-            id=each.id,
-            account=each.account,
-            dialect=each.dialect,
-            accepted_at=each.accepted_at.isoformat(),
-            sender=each.sender,
-            recipients=list(each.recipients),
-            message_id=each.message_id,
-            key=each.key,
-            subject=each.subject,
-            size_bytes=each.size_bytes,
-            sha256=each.sha256,
-            obligation=each.obligation,
-            fate=each.fate.value,
-            fates={recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
-            copies_of_body=copies[each.sha256],
-            attempt=each.attempt,
-        )
-        for each in found
-    ]
+def shown(account: Account, each: Acceptance) -> shapes.Message:
+    """Return an acceptance as the control API shows it."""
+    return shapes.Message(
+        id=each.id,
+        account=each.account,
+        dialect=each.dialect,
+        accepted_at=each.accepted_at.isoformat(),
+        sender=each.sender,
+        recipients=list(each.recipients),
+        message_id=each.message_id,
+        key=each.key,
+        subject=each.subject,
+        size_bytes=each.size_bytes,
+        sha256=each.sha256,
+        obligation=each.obligation,
+        fate=each.fate.value,
+        fates={recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
+        copies_of_body=account.ledger.copies(each.sha256),
+        attempt=each.attempt,
+    )
 
 
 ENDPOINTS = (
@@ -105,7 +132,7 @@ ENDPOINTS = (
         says="List acceptances, oldest first.",
         does=list_messages,
         gives=Answer(shape=shapes.Messages),
-        parameters=FILTERS,
+        parameters=(*FILTERS, *PAGING),
     ),
     Endpoint(
         method="GET",
@@ -113,7 +140,7 @@ ENDPOINTS = (
         says="Wait until enough acceptances match.",
         does=wait_for_messages,
         gives=Answer(shape=shapes.MessagesFound),
-        parameters=(*FILTERS, COUNT, TIMEOUT),
+        parameters=(*FILTERS, COUNT, TIMEOUT, LIMIT),
     ),
     Endpoint(
         method="GET",

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from simulator.servers.control.endpoint import ACCOUNT, Parameter, choice, flag, seconds, text, whole
+from simulator.servers.control.endpoint import (
+    ACCOUNT,
+    Parameter,
+    choice,
+    field_of_mail,
+    flag,
+    instant,
+    seconds,
+    text,
+    whole,
+)
 from simulator.servers.control.problems import Refusal
 
 WHOLE = whole("count", "…", default=1, least=1, most=50)
 SECONDS = seconds("timeout_s", "…", default=10, most=300)
 FLAG = flag("final", "…")
+INSTANT = instant("since", "…")
+FIELD = field_of_mail("header", "…")
 CHOICE = choice("state", "…", "open", "held")
 
 
@@ -28,6 +41,10 @@ CHOICE = choice("state", "…", "open", "held")
         (FLAG, "0", False),
         (CHOICE, "held", "held"),
         (ACCOUNT, "Käthe & Co", "Käthe & Co"),
+        (INSTANT, "2030-01-02T03:04:05Z", datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (INSTANT, "2030-01-02T03:04:05 00:00", datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (FIELD, "X-Order: a:b ", ("X-Order", "a:b")),
+        (FIELD, "X-Order", ("X-Order", "")),
     ],
 )
 def test_a_good_value_is_read(parameter: Parameter, given: str, expected: Any) -> None:
@@ -48,6 +65,10 @@ def test_a_good_value_is_read(parameter: Parameter, given: str, expected: Any) -
         (SECONDS, "soon", "from 0 to 300"),
         (FLAG, "maybe", "final must be true or false, not 'maybe'"),
         (CHOICE, "gone", "there is no state 'gone'; known are open, held"),
+        (INSTANT, "2030-01-02T03:04:05", "since must look like 2030-01-01T00:00:00Z"),
+        (INSTANT, "yesterday", "not 'yesterday'"),
+        (FIELD, ": 17", "header must look like X-Order: 17"),
+        (FIELD, "X Order: 17", "must look like"),
         (ACCOUNT, "", "an account name has 1 to 200 characters on one line"),
         (ACCOUNT, "x" * 201, "1 to 200"),
         (ACCOUNT, "a\x00b", "on one line"),

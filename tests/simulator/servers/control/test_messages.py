@@ -46,16 +46,42 @@ def test_a_message_shows_what_was_accepted(simulator: Running, control: ControlC
     assert control.raw(told["id"]) == raw
 
 
-def test_messages_are_found_by_recipient_key_message_id_and_text(
-    simulator: Running, control: ControlClient
-) -> None:
-    """Filters narrow each other."""
-    ask(simulator, request(mail(to=["ada@example.com"], message_id="<1@x>", subject="Red"), key="k1"))
-    ask(simulator, request(mail(to=["bob@example.com"], message_id="<2@x>", subject="Green"), key="k2"))
+FILTERS: dict[str, str] = {
+    "to": "BOB@example.com",
+    "sender": "shop@example.org",
+    "subject": "GREEN",
+    "header": "x-order: 17",
+    "key": "k2",
+    "message_id": "2@x",
+    "fate": "dropped",
+    "q": "green",
+}
 
-    for filters in ({"to": "BOB@example.com"}, {"key": "k2"}, {"message_id": "2@x"}, {"q": "green"}):
-        assert [each["key"] for each in control.messages(**filters)] == ["k2"], filters
-    assert control.messages(to="bob@example.com", key="k1") == []
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_messages_are_found(simulator: Running, control: ControlClient, name: str) -> None:
+    """By each filter; filters narrow each other."""
+    control.add_rules({"fault": "accept_then_drop", "recipient": "bob@example.com"})
+    red = raw_mail(b"Message-ID: <1@x>\r\nSubject: Red\r\n\r\n", "ada@example.com") | {
+        "from": "a@example.org"
+    }
+    green = b"Message-ID: <2@x>\r\nSubject: Light Green\r\nX-Order: 0017\r\n\r\n"
+    ask(simulator, request(red, key="k1"))
+    ask(simulator, request(raw_mail(green, "bob@example.com"), key="k2"))
+
+    assert [each["key"] for each in control.messages(**{name: FILTERS[name]})] == ["k2"]
+    assert control.messages(**{"key": "k1", "message_id": "1@x", name: FILTERS[name]}) == []
+
+
+def test_messages_are_found_by_time(simulator: Running, control: ControlClient) -> None:
+    """From an instant on, and before one; whichever zone it is given in."""
+    for key in ("k1", "k2"):
+        ask(simulator, request(mail(), key=key))
+    second = control.messages()[1]["accepted_at"]
+
+    assert [each["key"] for each in control.messages(since=second)] == ["k2"]
+    assert [each["key"] for each in control.messages(until=second)] == ["k1"]
+    assert control.messages(until="2001-01-01T00:00:00+09:00") == []
 
 
 def test_equal_bodies_are_counted(simulator: Running, control: ControlClient) -> None:
