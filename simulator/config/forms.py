@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
@@ -47,6 +47,19 @@ def read_flag(place: Place, key: str, value: object) -> bool:
 def read_text(place: Place, key: str, value: object) -> str:
     if not isinstance(value, str):
         raise place.wrong(f'"{key}" is {shown(value)}; it must be a text')
+    return value
+
+
+def read_choice(place: Place, key: str, value: object, known: Collection[str]) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise place.wrong(f'"{key}" is {shown(value)}; {did_you_mean(value, known)}')
+    return value
+
+
+def read_header_name(place: Place, key: str, value: object) -> str:
+    """Read the name of an HTTP header (RFC 9110, section 5.1); the empty text means none of its own."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{0,100}", value):
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be the name of a header, like "X-Request-Key"')
     return value
 
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_never
 
-from simulator.provider.answer import Accepted, Reason, Refused, Reply, RetryAfter, RetryAfterKind, Words
+from simulator.provider.answer import (
+    Accepted,
+    Reason,
+    Refused,
+    Reply,
+    Results,
+    RetryAfter,
+    RetryAfterKind,
+    Words,
+)
 
 #: Why the provider itself refuses: code, enhanced code. Reasons that only HTTP has get the nearest meaning.
 REASONS: dict[Reason, tuple[int, str]] = {
@@ -17,8 +26,11 @@ REASONS: dict[Reason, tuple[int, str]] = {
     Reason.KEY_REQUIRED: (554, "5.7.0"),
     Reason.KEY_IN_FLIGHT: (450, "4.5.0"),
     Reason.KEY_REUSED: (554, "5.5.0"),
+    Reason.KEY_DONE: (554, "5.5.0"),
+    Reason.KEY_FAILED: (554, "5.5.0"),
     Reason.TOO_LARGE: (552, "5.3.4"),
     Reason.TOO_MANY_RECIPIENTS: (452, "4.5.3"),
+    Reason.TOO_MANY_MAILS: (452, "4.5.3"),
     Reason.NO_RECIPIENTS: (554, "5.5.1"),
     Reason.RATE_LIMITED: (451, "4.7.0"),
 }
@@ -87,6 +99,8 @@ def reply(words: Words, now: datetime) -> bytes:
                 enhanced = usual_enhanced if enhanced is None else enhanced
                 text = usual_text
             return lines(code, enhanced, _with_wait(text, retry_after, now))
+        case Results():
+            raise AssertionError("SMTP has no batches")
         case _:
             assert_never(words)
 

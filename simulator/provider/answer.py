@@ -53,8 +53,11 @@ class Reason(StrEnum):
     KEY_REQUIRED = "key_required"
     KEY_IN_FLIGHT = "key_in_flight"
     KEY_REUSED = "key_reused"
+    KEY_DONE = "key_done"
+    KEY_FAILED = "key_failed"
     TOO_LARGE = "too_large"
     TOO_MANY_RECIPIENTS = "too_many_recipients"
+    TOO_MANY_MAILS = "too_many_mails"
     NO_RECIPIENTS = "invalid_recipient"
     RATE_LIMITED = "rate_limited"
 
@@ -82,6 +85,8 @@ class Accepted:
     refused: tuple[RefusedRecipient, ...] = ()
     replayed: bool = False
     """True if this repeats the first answer of an idempotency key."""
+    shows_id: bool = True
+    """HTTP only. False: a success that does not say which mail it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +97,9 @@ class Refused:
     detail: str
     refused: tuple[RefusedRecipient, ...] = ()
     retry_after: RetryAfter | None = None
+    code: int | None = None
+    """HTTP only: another status than the usual one for this reason."""
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +113,23 @@ class Reply:
     retry_after: RetryAfter | None = None
     body: str | None = None
     """HTTP only: the body, sent as it is; None: a problem document."""
+    replayed: bool = False
 
 
-Words = Accepted | Refused | Reply
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """HTTP only: what became of each mail of a batch, in the order of the request."""
+
+    items: tuple[Accepted | Refused | Reply, ...]
+    replayed: bool = False
+
+    @property
+    def accepted(self) -> int:
+        """How many were taken."""
+        return sum(isinstance(item, Accepted) for item in self.items)
+
+
+Words = Accepted | Refused | Reply | Results
 
 
 # --- manners ----------------------------------------------------------------------------------------
@@ -159,7 +181,15 @@ class Hold:
     then: Answer | None = None
 
 
-Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTurn:
+    """Wait until the request in front ends (at most so long), then ask again; `then` is said if it does not."""
+
+    for_s: float
+    then: Words
+
+
+Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | InTurn
 Answer = Words | Manner
 
 
@@ -172,14 +202,25 @@ def goes_on(answer: Answer) -> bool:
             return False
 
 
-def with_words(answer: Answer, words: Words) -> Answer:
+def words_of(answer: Answer) -> Words | None:
+    """Return the words that `answer` ends in; None if it says nothing whole, or only delays."""
+    match answer:
+        case Accepted() | Refused() | Reply() | Results():
+            return answer
+        case Slow(then=then) | Hold(then=then):
+            return None if then is None else words_of(then)
+        case _:
+            return None
+
+
+def with_words(answer: Answer, words: Words | InTurn) -> Answer:
     """Fill the places of `answer` that mean "what would have been said anyway" with `words`."""
     match answer:
         case Slow(delay_s=delay_s, then=then):
             return Slow(delay_s=delay_s, then=words if then is None else with_words(then, words))
         case Hold(then=then):
             return Hold(then=words if then is None else with_words(then, words))
-        case Truncate(then=None):
+        case Truncate(then=None) if not isinstance(words, InTurn):
             return Truncate(then=words)
         case _:
             return answer
@@ -192,10 +233,12 @@ def spoken(answer: Answer | None) -> str:
             return "normal"
         case Accepted(replayed=replayed):
             return "accepted (replayed)" if replayed else "accepted"
-        case Refused(reason=reason):
-            return f"refused: {reason}"
-        case Reply(code=code):
-            return str(code)
+        case Refused(reason=reason, replayed=replayed):
+            return f"refused: {reason} (replayed)" if replayed else f"refused: {reason}"
+        case Reply(code=code, replayed=replayed):
+            return f"{code} (replayed)" if replayed else str(code)
+        case Results(items=items, accepted=accepted, replayed=replayed):
+            return f"accepted {accepted} of {len(items)}{' (replayed)' if replayed else ''}"
         case Hang(for_s=for_s):
             return "hang" if for_s is None else f"hang {for_s:g}s"
         case HangUp():
@@ -210,3 +253,5 @@ def spoken(answer: Answer | None) -> str:
             return f"slow {delay_s:g}s, then {spoken(then)}"
         case Hold(then=then):
             return f"held, then {spoken(then)}"
+        case InTurn():
+            return "waits for the request in front"

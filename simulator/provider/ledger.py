@@ -47,6 +47,8 @@ class Acceptance:
 
     headers: tuple[tuple[str, str], ...] = ()
     """The mail's header fields, unfolded, in their order."""
+    batch: str | None = None
+    """The attempt that stands for the whole request, where one request brought several mails."""
 
     def destiny_of(self, recipient: str) -> Destiny:
         """Return what becomes of this mail to one of its recipients."""
@@ -99,6 +101,12 @@ class Attempt:
     sent: Sent = Sent.UNKNOWN
     rules: tuple[str, ...] = ()
     closed_at: datetime | None = None
+    batch: str | None = None
+    """The attempt that stands for the whole request, where one request brought several mails."""
+    item: int | None = None
+    """Which mail of the batch this is, from 0."""
+    kept: str | None = None
+    """What its idempotency key remembers besides acceptances (`simulator.provider.kept`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +226,11 @@ class Ledger:
         for each in self.acceptances:
             facts = asdict(each) | {"accepted_at": each.accepted_at.isoformat()}
             yield json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def number_of(attempt_id: str) -> int:
+    """Return the number in the name of an attempt; what is no attempt (a look-up) has none and gives 0."""
+    return int(attempt_id.removeprefix("att_")) if attempt_id.startswith("att_") else 0
 
 
 def message_name(seed: int, account: str, number: int) -> str:

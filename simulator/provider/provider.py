@@ -18,22 +18,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from simulator.provider import kept
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    InTurn,
     Reason,
     Refused,
     RefusedRecipient,
+    Reply,
     RetryAfter,
     RetryAfterKind,
+    Words,
     goes_on,
     spoken,
     with_words,
+    words_of,
 )
 from simulator.provider.clock import AccountClock, ClockMoved
 from simulator.provider.events import EventLog, steps_of
 from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
-from simulator.provider.idempotency import Conflict, KeyRules, Keys, Replay
+from simulator.provider.idempotency import Conflict, Kept, KeyRules, Keys, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -46,6 +51,7 @@ from simulator.provider.ledger import (
     Tried,
     Wiped,
     message_name,
+    number_of,
 )
 from simulator.provider.limits import Bucket, Limits
 from simulator.provider.message import Moment, Submission, digest, header
@@ -93,7 +99,7 @@ class Verdict:
     accepted: tuple[str, ...]
     """Recipients the provider took responsibility for just now."""
     answer: Answer
-    words: Accepted | Refused
+    words: Words
     """What would be said if nothing went wrong."""
     after_head: bool = False
     """HTTP `body` stage: the head of `words` goes out whole, the answer's manner hits the body."""
@@ -226,10 +232,16 @@ class Provider:
         answer = strike.answer if strike is not None else None
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
         if stage == "accept" and (answer is None or goes_on(answer)):
-            conflict = self._begin_key(attempt, detail, now)
-            if conflict is not None:
-                return conflict if answer is None else with_words(answer, conflict)
+            met = self._claim(attempt, detail, now)
+            if met is not None:
+                return met if answer is None else with_words(answer, met)
+        elif stage == "accept" and answer is not None:
+            self._failed(attempt, detail.key, detail.fingerprint, answer, now)
         return answer
+
+    def claim(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | InTurn | None:
+        """Ask for the key again, after the request in front has ended. None: it is this attempt's now."""
+        return self._claim(attempt, detail, self.account(attempt.account, now).clock.now(now))
 
     def submit(self, attempt: Attempt, submission: Submission, now: datetime) -> Verdict:
         """The mail is here and nothing went wrong before: look up its key, check it, book it, word the answer.
@@ -252,9 +264,11 @@ class Provider:
                 submission.key, submission.fingerprint, attempt.id, account.setup.keys, now
             )
             if isinstance(found, Replay):
-                return self._say_yes(attempt, _yes(found.acceptance, replayed=True), (), None, now)
+                return self._say_yes(attempt, _again(found), (), None, now)
+            if isinstance(found, Outstanding):
+                found = found.conflict  # It has waited already.
             if isinstance(found, Conflict):
-                return self._refuse(attempt, Refused(reason=found.reason, detail=found.detail))
+                return self._refuse(attempt, _refused(found))
         refusal = self._check(account, submission, wire, now)
         if refusal is not None:
             return self._refuse(attempt, refusal)
@@ -268,10 +282,9 @@ class Provider:
             taken = submission.recipients
             refused = tuple(each for each in attempt.refused if each.recipient not in taken)
         if not taken:
-            return self._refuse(
-                attempt,
-                Refused(reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=refused),
-            )
+            nobody = Refused(reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=refused)
+            self._failed(attempt, submission.key, submission.fingerprint, nobody, now)
+            return self._refuse(attempt, nobody)
         acceptance = self._book(account, attempt, submission, taken, refused, now)
         return self._say_yes(attempt, _yes(acceptance), taken, acceptance, now)
 
@@ -309,20 +322,23 @@ class Provider:
                     account.ledger.book(acceptance)
                     account.events.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
-                    self._opened = max(self._opened, _number_of(acceptance.attempt))
+                    self._opened = max(self._opened, number_of(acceptance.attempt))
                     if acceptance.key is not None:
-                        account.keys.finish(acceptance.key, acceptance)
+                        account.keys.recall(acceptance.key, acceptance)
                 case Tried(attempt=attempt):
                     if attempt.state is not AttemptState.CLOSED:
                         # Its connection died with the process that wrote this line.
                         attempt.state = AttemptState.CLOSED
-                    self.account(attempt.account, now).attempts[attempt.id] = attempt
+                    account = self.account(attempt.account, now)
+                    account.attempts[attempt.id] = attempt
                     self._opened = max(self._opened, attempt.number)
+                    if attempt.kept is not None:
+                        account.keys.recall(*kept.read(attempt.kept, attempt.id))
                 case Decided(decision=decision):
                     self.account(decision.account, now).decisions.append(decision)
                     self._decided = max(self._decided, decision.number)
                     # The process may have died before it wrote the attempt itself: its name is taken.
-                    self._opened = max(self._opened, _number_of(decision.attempt))
+                    self._opened = max(self._opened, number_of(decision.attempt))
                 case Obligation():
                     self._owe(record, now)
                 case Noted():
@@ -456,15 +472,45 @@ class Provider:
         attempt.rules = (*attempt.rules, *strike.rules)
         self._records.append(Decided(decision=decision))
 
-    def _begin_key(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | None:
+    def _claim(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | InTurn | None:
         account = self.accounts[attempt.account]
         if not account.setup.keys.honoured or detail.key is None:
             return None
         found = account.keys.look_up(detail.key, detail.fingerprint, attempt.id, account.setup.keys, now)
+        if isinstance(found, Outstanding):
+            return InTurn(for_s=found.for_s, then=_refused(found.conflict))
         if isinstance(found, Conflict) and found.reason is Reason.KEY_IN_FLIGHT:
-            return Refused(reason=found.reason, detail=found.detail)
+            return _refused(found)
         account.keys.begin(detail.key, detail.fingerprint, attempt.id)
         return None
+
+    def _failed(
+        self, attempt: Attempt, key: str | None, fingerprint: str, answer: Answer, now: datetime
+    ) -> None:
+        """Nothing was booked: let the key remember the error, if this provider's keys do."""
+        rules, words = self.accounts[attempt.account].setup.keys, words_of(answer)
+        if not rules.honoured or key is None or words is None:
+            return
+        memory = Kept(fingerprint=fingerprint, at=now, attempt=attempt.id, words=words, failed=True)
+        if self.accounts[attempt.account].keys.failed(key, memory, rules):
+            attempt.kept = kept.written(key, memory)
+
+    def _lied(self, attempt: Attempt, acceptance: Acceptance | None, answer: Answer, now: datetime) -> None:
+        """It was booked, and an error is said all the same: let the key remember what this provider's keys do."""
+        account, words = self.accounts[attempt.account], words_of(answer)
+        lied = account.setup.keys.lied
+        if acceptance is None or acceptance.key is None or lied == "replay_yes":
+            return
+        if not isinstance(words, Reply) or words.code < 400:
+            return
+        memory = Kept(
+            fingerprint=acceptance.fingerprint,
+            at=now,
+            attempt=attempt.id,
+            words=words if lied == "replay_error" else None,
+        )
+        account.keys.keep(acceptance.key, memory)
+        attempt.kept = kept.written(acceptance.key, memory)
 
     def _check(self, account: Account, submission: Submission, wire: str, now: datetime) -> Refused | None:
         limits = account.setup.limits
@@ -484,9 +530,11 @@ class Provider:
             return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
         wait_s = account.bucket.take(limits, now)
         if wait_s is not None:
-            # Told in whole seconds, rounded up: a sender that obeys must not be refused again.
-            told = RetryAfter(kind=RetryAfterKind.SECONDS, seconds=float(-(-wait_s // 1)))
-            return Refused(reason=Reason.RATE_LIMITED, detail="too many mails just now", retry_after=told)
+            return Refused(
+                reason=Reason.RATE_LIMITED,
+                detail="too many mails just now",
+                retry_after=_in_whole_seconds(wait_s),
+            )
         return None
 
     def _book(
@@ -563,7 +611,7 @@ class Provider:
     def _say_yes(
         self,
         attempt: Attempt,
-        words: Accepted,
+        words: Words,
         accepted: tuple[str, ...],
         acceptance: Acceptance | None,
         now: datetime,
@@ -576,6 +624,7 @@ class Provider:
             if strike is not None and strike.answer is not None:
                 answer = with_words(strike.answer, words)
                 attempt.answer = spoken(answer)
+                self._lied(attempt, acceptance, answer, now)
                 return Verdict(
                     accepted=accepted,
                     answer=answer,
@@ -603,15 +652,33 @@ def _common_fate(destinies: tuple[tuple[str, Destiny], ...], taken: tuple[str, .
     return fates.pop() if len(fates) == 1 and len(destinies) == len(taken) else Fate.DELIVERED
 
 
-def _number_of(attempt_id: str) -> int:
-    return int(attempt_id.removeprefix("att_"))
-
-
-def _yes(acceptance: Acceptance, *, replayed: bool = False) -> Accepted:
+def _yes(acceptance: Acceptance) -> Accepted:
     return Accepted(
         id=acceptance.id,
         message_id=acceptance.message_id,
         recipients=acceptance.recipients,
         refused=acceptance.refused,
-        replayed=replayed,
     )
+
+
+def _again(found: Replay) -> Words:
+    """Say again what was said to the first request of a key."""
+    if found.words is not None:
+        return dataclasses.replace(found.words, replayed=True)
+    assert found.acceptance is not None
+    return dataclasses.replace(_yes(found.acceptance), replayed=True, shows_id=found.shows_id)
+
+
+def _refused(conflict: Conflict) -> Refused:
+    wait_s = conflict.wait_s
+    return Refused(
+        reason=conflict.reason,
+        detail=conflict.detail,
+        code=conflict.code,
+        retry_after=None if wait_s is None else _in_whole_seconds(wait_s),
+    )
+
+
+def _in_whole_seconds(wait_s: float) -> RetryAfter:
+    """Rounded up: a sender that obeys must not be refused again."""
+    return RetryAfter(kind=RetryAfterKind.SECONDS, seconds=float(-(-wait_s // 1)))

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
+from functools import partial
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -30,7 +31,7 @@ from simulator.dialects.native import answers
 from simulator.dialects.native.answers import HttpWords
 from simulator.dialects.native.keys import read_key
 from simulator.dialects.native.request import read
-from simulator.provider.answer import Accepted, Answer, HangUp, Reason, Refused, Reply, Words
+from simulator.provider.answer import Accepted, Answer, HangUp, InTurn, Reason, Refused, Reply, Words
 from simulator.provider.ledger import Acceptance, Attempt, Sent
 from simulator.provider.message import Submission
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
@@ -510,11 +511,17 @@ class NativeApi:
             if answer is not None:
                 self._moved()
                 answer = await self._wire.wait_out(answer, attempt)
+            if isinstance(answer, InTurn):
+                ask = partial(self._ask_for_key, attempt, request.detail)
+                answer = await self._wire.wait_in_turn(answer, attempt, ask)
             if answer is not None:
                 return answer
             if stage == "validate" and not isinstance(request.mail, Submission):
                 return request.mail
         return None
+
+    def _ask_for_key(self, attempt: Attempt, detail: Detail) -> Answer | None:
+        return self._provider.claim(attempt, detail, self._clock.now())
 
     async def _submit(self, attempt: Attempt, mail: Submission) -> tuple[Answer, Words | None]:
         """Book; return what is said, and the words whose head goes out first if only the body is hit."""
@@ -607,6 +614,7 @@ class NativeApi:
 
     def _close(self, attempt: Attempt) -> None:
         self._provider.close(attempt, self._clock.now())
+        self._wire.turns.ended(attempt.account)
         self._moved()
 
 

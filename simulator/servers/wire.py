@@ -19,9 +19,11 @@ from simulator.provider.answer import (
     Hang,
     HangUp,
     Hold,
+    InTurn,
     Refused,
     Reply,
     Reset,
+    Results,
     Slow,
     Truncate,
     Words,
@@ -164,6 +166,26 @@ class Holds:
         return len(waiting)
 
 
+class Turns:
+    """Requests that wait for one in front of them to end, by account."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    def next(self, account: str) -> asyncio.Future[None]:
+        """Return what is done when the account's next request ends."""
+        waiting = self._waiting.get(account)
+        if waiting is None:
+            waiting = self._waiting[account] = asyncio.get_running_loop().create_future()
+        return waiting
+
+    def ended(self, account: str) -> None:
+        """A request of this account has ended: whoever waits for one may look again."""
+        waiting = self._waiting.pop(account, None)
+        if waiting is not None:
+            waiting.set_result(None)
+
+
 class Wire:
     """Carries answers out. `moved` is called whenever an attempt changes, so that waiters can look again."""
 
@@ -171,6 +193,7 @@ class Wire:
         self._alarms = alarms
         self._holds = holds
         self._moved = moved
+        self.turns = Turns()
 
     async def wait_out(self, answer: Answer | None, attempt: Attempt) -> Answer | None:
         """Spend the waits at the beginning of an answer; return what is left to be said (None: go on as usual).
@@ -197,6 +220,23 @@ class Wire:
                 case _:
                     return answer
 
+    async def wait_in_turn(
+        self, turn: InTurn, attempt: Attempt, ask: Callable[[], Answer | None]
+    ) -> Answer | None:
+        """Wait for requests to end until `ask` has another answer than to wait; return that, or what `turn` says then."""
+        over = asyncio.ensure_future(self._alarms.sleep(attempt.account, turn.for_s))
+        try:
+            while not over.done():
+                await asyncio.wait(
+                    {over, self.turns.next(attempt.account)}, return_when=asyncio.FIRST_COMPLETED
+                )
+                answer = ask()
+                if not isinstance(answer, InTurn):
+                    return answer
+            return turn.then
+        finally:
+            over.cancel()
+
     async def deliver(self, answer: Answer, attempt: Attempt, voice: Voice, line: Line) -> Sent:
         """Do what the answer says; return how much of it really went out.
 
@@ -207,7 +247,7 @@ class Wire:
         match rest:
             case None:
                 return Sent.NOTHING
-            case Accepted() | Refused() | Reply():
+            case Accepted() | Refused() | Reply() | Results():
                 if line.is_gone():
                     return Sent.NOTHING
                 await voice.speak(rest)
@@ -238,6 +278,8 @@ class Wire:
                 else:
                     await self._hang(for_s, attempt.account, line)
                 return Sent.NOTHING
+            case InTurn():
+                raise AssertionError("who waits for a request in front asks again after it")
             case Slow() | Hold():
                 raise AssertionError("wait_out leaves no waits at the front")
 

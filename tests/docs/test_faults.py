@@ -10,7 +10,7 @@ import pytest
 
 from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
 from simulator.provider.faults import FAULTS, SPELLINGS
-from simulator.provider.idempotency import KeyRules
+from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
@@ -59,3 +59,21 @@ def test_every_key_of_a_plan_is_documented(key: str) -> None:
 )
 def test_every_setting_of_keys_and_limits_is_documented(key: str) -> None:
     assert re.search(rf"^{key} = ", PAGE, re.MULTILINE), key
+
+
+def test_every_way_of_keys_is_documented() -> None:
+    """The table of what a second request meets has exactly the cells of the code's, with their statuses."""
+    told: dict[str, dict[str, str]] = {}
+    situation = ""
+    for line in PAGE.split("| setting | situation |")[1].split("\n\n")[0].splitlines()[2:]:
+        setting, _, value, sees = (cell.strip() for cell in line.strip("|").split("|"))
+        situation = setting.strip("`") or situation
+        told.setdefault(situation, {})[value.strip("`")] = sees
+
+    assert {situation: set(row) for situation, row in told.items()} == {
+        situation: set(row) for situation, row in WAYS.items()
+    }
+    for situation, row in WAYS.items():
+        for value, way in row.items():
+            assert way.code is None or str(way.code) in told[situation][value]
+            assert way.reason is None or way.does is Does.WAIT or way.reason.value in told[situation][value]

@@ -9,7 +9,16 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, assert_never
 
-from simulator.provider.answer import Accepted, Reason, Refused, RefusedRecipient, Reply, RetryAfter, Words
+from simulator.provider.answer import (
+    Accepted,
+    Reason,
+    Refused,
+    RefusedRecipient,
+    Reply,
+    Results,
+    RetryAfter,
+    Words,
+)
 from simulator.provider.ledger import Acceptance
 
 #: Why the provider itself refuses, as a status. The `code` of the problem is the reason's own name.
@@ -18,8 +27,11 @@ STATUS: dict[Reason, int] = {
     Reason.KEY_REQUIRED: 400,
     Reason.KEY_IN_FLIGHT: 409,
     Reason.KEY_REUSED: 422,
+    Reason.KEY_DONE: 409,
+    Reason.KEY_FAILED: 412,
     Reason.TOO_LARGE: 413,
     Reason.TOO_MANY_RECIPIENTS: 422,
+    Reason.TOO_MANY_MAILS: 413,
     Reason.NO_RECIPIENTS: 422,
     Reason.RATE_LIMITED: 429,
 }
@@ -50,17 +62,35 @@ class HttpWords:
     body: bytes
 
 
-def answer(words: Words, now: datetime) -> HttpWords:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How an account's answers look beyond their words."""
+
+    replay_header: str = "Idempotency-Replayed"
+    """Empty: a replay looks like a first answer."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Said with every answer."""
+
+
+USUAL = Style()
+
+
+def answer(words: Words, now: datetime, style: Style = USUAL) -> HttpWords:
     """Return the HTTP answer that says these words."""
+    extra = style.headers
+    if words.replayed and style.replay_header:
+        extra = ((style.replay_header, "true"), *extra)
     match words:
         case Accepted():
-            extra = (("Idempotency-Replayed", "true"),) if words.replayed else ()
             return _json(200, _yes(words), extra)
         case Refused(reason=reason, detail=detail, refused=refused, retry_after=retry_after):
             more = {"rejected": [_rejected(each) for each in refused]} if refused else {}
-            return problem(STATUS[reason], reason.value, detail, _retry(retry_after, now), more)
+            status = words.code or STATUS[reason]
+            return problem(status, reason.value, detail, (*_retry(retry_after, now), *extra), more)
         case Reply():
-            return _reply(words, now)
+            return _reply(words, (*_retry(words.retry_after, now), *extra))
+        case Results():
+            raise NotImplementedError
         case _:
             assert_never(words)
 
@@ -112,9 +142,8 @@ def as_json(acceptance: Acceptance) -> dict[str, Any]:
 
 
 def _yes(words: Accepted) -> dict[str, Any]:
-    return {
-        "id": words.id,
-        "message_id": words.message_id,
+    named = {"id": words.id, "message_id": words.message_id} if words.shows_id else {}
+    return named | {
         "status": "accepted",
         "accepted": list(words.recipients),
         "rejected": [_rejected(each) for each in words.refused],
@@ -126,10 +155,9 @@ def _rejected(refused: RefusedRecipient) -> dict[str, Any]:
     return told if refused.enhanced is None else told | {"enhanced": refused.enhanced}
 
 
-def _reply(words: Reply, now: datetime) -> HttpWords:
-    headers = _retry(words.retry_after, now)
+def _reply(words: Reply, headers: tuple[tuple[str, str], ...]) -> HttpWords:
     if words.code in _WITHOUT_BODY:
-        return HttpWords(status=words.code, headers=tuple(headers), body=b"")
+        return HttpWords(status=words.code, headers=headers, body=b"")
     if words.body is not None:
         start = words.body.lstrip()[:1]
         kind = "application/json" if start in ("{", "[") else "text/html" if start == "<" else "text/plain"

@@ -13,10 +13,12 @@ from simulator.provider.answer import (
     Hang,
     HangUp,
     Hold,
+    InTurn,
     Reason,
     Refused,
     Reply,
     Reset,
+    Results,
     RetryAfter,
     RetryAfterKind,
     Slow,
@@ -24,6 +26,7 @@ from simulator.provider.answer import (
     goes_on,
     spoken,
     with_words,
+    words_of,
 )
 from tests.simulator.provider.mails import NOW, after
 
@@ -106,7 +109,27 @@ def test_an_answer_that_only_delays_goes_on(answer: Answer, on: bool) -> None:
         (Truncate(), "truncated reply"),
         (Slow(delay_s=2, then=Reset()), "slow 2s, then reset"),
         (Hold(), "held, then normal"),
+        (Reply(code=503, replayed=True), "503 (replayed)"),
+        (Refused(reason=Reason.KEY_DONE, detail="", replayed=True), "refused: key_done (replayed)"),
+        (Results(items=(YES, Reply(code=503))), "accepted 1 of 2"),
+        (Results(items=(YES, YES), replayed=True), "accepted 2 of 2 (replayed)"),
+        (InTurn(for_s=1, then=YES), "waits for the request in front"),
     ],
 )
 def test_every_answer_has_a_name_for_people(answer: Answer | None, name: str) -> None:
     assert spoken(answer) == name
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (YES, YES),
+        (Slow(delay_s=1, then=Hold(then=Reply(code=500))), Reply(code=500)),
+        (Slow(delay_s=1), None),
+        (Truncate(then=YES), None),
+        (Reset(), None),
+    ],
+    ids=str,
+)
+def test_what_is_said_whole_in_the_end(answer: Answer, words: object) -> None:
+    assert words_of(answer) == words

@@ -16,6 +16,7 @@ from simulator.provider.answer import (
     Accepted,
     HangUp,
     Hold,
+    InTurn,
     Reason,
     Refused,
     Reply,
@@ -275,6 +276,150 @@ def test_what_happens_to_mail_is_told_again_after_a_restart() -> None:
 
     assert [event.type for _, event in logs[0].since(0)] == ["email.accepted", "email.bounced"]
     assert list(logs[0].since(0)) == list(logs[1].since(0))
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+
+def keyed(
+    it: Provider, now_s: float = 0, *, key: str = "k", subject: str = "Hello", end: bool = True
+) -> object:
+    """Hand in a mail with a key; return what is said."""
+    submission = mail(dialect="native", key=key, subject=subject)
+    attempt = it.open("native", "peer", after(now_s))
+    known = Detail(recipients=submission.recipients, key=key, fingerprint=submission.fingerprint)
+    answer = it.step(attempt, "accept", known, after(now_s))
+    if answer is None:
+        answer = it.submit(attempt, submission, after(now_s)).answer
+    if end:
+        it.told(attempt, Sent.COMPLETE, after(now_s))
+        it.close(attempt, after(now_s))
+    return answer
+
+
+def restarted(it: Provider) -> Provider:
+    """Return a provider that knows what a store would have kept of this one, sorted as stores sort."""
+    records = it.records()
+    again = provider(it._setup)
+    again.restore([each for kind in (Booked, Tried) for each in records if isinstance(each, kind)], NOW)
+    return again
+
+
+FIRST_503 = rule(ReplyWith(code=503), ("http", "accept"), when=When(first=1))
+FIRST_LIE = rule(ReplyWith(code=500, body="<html>"), ("http", "reply"), when=When(first=1))
+
+
+@pytest.mark.parametrize(
+    ("failed", "second"),
+    [
+        ("release", "accepted"),
+        ("replay", Reply(code=503, replayed=True)),
+        ("refuse", Reason.KEY_FAILED),
+    ],
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_a_key_remembers_of_a_failure(failed: str, second: object, restart: bool) -> None:
+    """Nothing was booked; whether the error sticks to the key is a setting, and survives a restart."""
+    it = provider(planned(FIRST_503, keys=KeyRules(failed=failed, window_s=60)))
+    assert keyed(it) == Reply(code=503)
+    if restart:
+        it = restarted(it)
+        it.heal("default", NOW)
+
+    said = keyed(it)
+
+    if isinstance(said, Accepted):
+        said = "accepted"
+    assert (said.reason if isinstance(said, Refused) else said) == second
+    assert booked(it) == (1 if failed == "release" else 0)
+    assert isinstance(keyed(it, 60), Accepted)
+
+
+def test_an_error_before_the_work_began_is_not_stored() -> None:
+    """What the sender did wrong it may put right with the same key."""
+    bad = rule(ReplyWith(code=503), ("http", "validate"), when=When(first=1))
+    it = provider(planned(bad, keys=KeyRules(failed="replay")))
+    attempt = it.open("native", "peer", NOW)
+    assert it.step(attempt, "validate", Detail(key="k", fingerprint="f"), NOW) == Reply(code=503)
+    it.close(attempt, NOW)
+
+    assert isinstance(keyed(it), Accepted)
+
+
+def test_a_refusal_of_every_recipient_is_stored_like_a_failure() -> None:
+    it = provider(planned(rule(RefuseRecipients(), ("http", "validate")), keys=KeyRules(failed="replay")))
+    submission = mail(dialect="native", key="k")
+    _, first = send(it, submission)
+    it.heal("default", NOW)
+    _, second = send(it, submission)
+
+    assert first is not None
+    assert second is not None
+    assert isinstance(first.words, Refused)
+    assert second.words == replace(first.words, replayed=True)
+
+
+@pytest.mark.parametrize(
+    ("lied", "second", "copies"),
+    [
+        ("replay_yes", "accepted (replayed)", 1),
+        ("replay_error", Reply(code=500, body="<html>", replayed=True), 1),
+        ("release", "accepted", 2),
+    ],
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_a_key_remembers_of_a_lie(lied: str, second: object, copies: int, restart: bool) -> None:
+    """It was booked and answered with an error: the truth, the lie, or nothing at all is remembered."""
+    it = provider(planned(FIRST_LIE, keys=KeyRules(lied=lied)))
+    assert keyed(it) == Reply(code=500, body="<html>")
+    if restart:
+        it = restarted(it)
+        it.heal("default", NOW)
+
+    said = keyed(it)
+
+    if isinstance(said, Accepted):
+        said = "accepted (replayed)" if said.replayed else "accepted"
+    assert said == second
+    assert booked(it) == copies
+
+
+def test_a_success_without_its_id() -> None:
+    it = provider(planned(keys=KeyRules(finished="without_id")))
+    first, second = keyed(it), keyed(it)
+
+    assert isinstance(first, Accepted)
+    assert second == replace(first, replayed=True, shows_id=False)
+
+
+def test_who_waits_for_the_request_in_front_asks_again() -> None:
+    it = provider(planned(keys=KeyRules(in_flight="wait", in_flight_s=7)))
+    front, behind = it.open("native", "a", NOW), it.open("native", "b", NOW)
+    submission = mail(dialect="native", key="k")
+    known = Detail(key="k", fingerprint=submission.fingerprint)
+    assert it.step(front, "accept", known, NOW) is None
+
+    turn = it.step(behind, "accept", known, NOW)
+
+    assert isinstance(turn, InTurn)
+    assert turn.for_s == 7
+    assert isinstance(turn.then, Refused)
+    assert turn.then.retry_after == RetryAfter(kind=RetryAfterKind.SECONDS, seconds=7.0)
+    assert isinstance(it.claim(behind, known, NOW), InTurn)
+    it.submit(front, submission, NOW)
+    it.close(front, NOW)
+    assert it.claim(behind, known, NOW) is None
+    words = it.submit(behind, submission, NOW).words
+    assert isinstance(words, Accepted)
+    assert words.replayed
+
+
+def test_the_same_key_in_two_accounts_is_two_keys() -> None:
+    it = provider()
+    it.account("x", NOW)
+    submission = mail(dialect="native", key="k")
+
+    assert [send(it, submission, account=name)[1].accepted for name in ("default", "x")] == [(BOB,), (BOB,)]  # type: ignore[union-attr]
 
 
 # --- refusing ---------------------------------------------------------------------------------------

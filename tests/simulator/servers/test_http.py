@@ -349,6 +349,43 @@ def test_a_provider_that_ignores_keys_takes_every_copy(simulator: Running) -> No
     assert accepted(simulator) == 2
 
 
+def test_a_second_request_waits_for_the_first_where_keys_say_so(simulator: Running) -> None:
+    """`in_flight = "wait"`: no answer until the request in front ends, then the same one."""
+    plan(
+        simulator,
+        {"fault": "hold", "stage": "accept", "times": 1},
+        idempotency={"in_flight": "wait", "in_flight_s": 60},
+    )
+    with Sender(simulator.http) as first, Sender(simulator.http) as second, simulator.control() as control:
+        first.say(SEND)
+        control.wait_for_attempts(state="held")
+        assert second.say(SEND).see(silence_s=0.1).end == "silence"
+
+        control.release()
+
+        assert is_yes(first.see())
+        assert second.see().headers["idempotency-replayed"] == "true"
+    assert accepted(simulator) == 1
+
+
+def test_a_second_request_does_not_wait_for_ever(simulator: Running) -> None:
+    """409 with `Retry-After` in the end."""
+    plan(
+        simulator,
+        {"fault": "hold", "stage": "accept", "times": 1},
+        idempotency={"in_flight": "wait", "in_flight_s": 0.05},
+    )
+    with Sender(simulator.http) as first, simulator.control() as control:
+        first.say(SEND)
+        control.wait_for_attempts(state="held")
+
+        seen = ask(simulator, SEND)
+
+        assert (seen.status, seen.json["code"], seen.headers["retry-after"]) == (409, "key_in_flight", "1")
+        control.release()
+        assert is_yes(first.see())
+
+
 # --- requests as they should not be -----------------------------------------------------------------
 
 BAD_REQUESTS = {
