@@ -305,15 +305,9 @@ def plan_show(url: str, account: str, token: str | None, as_json: bool) -> None:
 @_remote
 def plan_set(file: Path, url: str, account: str, token: str | None) -> None:
     """Put the plan of FILE in force, in place of the former one."""
-    from simulator.config import rule_as_json
+    from simulator.config.written import setup_as_json
 
-    setup = _read_plan(file)
-    data = {
-        "seed": setup.plan.seed,
-        "rules": [rule_as_json(rule) for rule in setup.plan.rules],
-        "idempotency": dataclasses.asdict(setup.keys),
-        "limits": dataclasses.asdict(setup.limits),
-    }
+    data = setup_as_json(_read_plan(file))
     shown = _ask(url, account, token, lambda client: client.set_plan(data))
     click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
 

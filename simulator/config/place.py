@@ -39,7 +39,12 @@ def shown(value: object) -> str:
 
 def did_you_mean(given: object, known: Collection[str]) -> str:
     """Return a did-you-mean, or the list of what is known."""
-    close = difflib.get_close_matches(str(given), sorted(known), n=1, cutoff=0.6)
+    text = str(given)
+    close = difflib.get_close_matches(text, sorted(known), n=1, cutoff=0.6)
+    if not close and len(text) >= 3:
+        # Who writes `rate` may mean `rate_per_s`, which is far away letter by letter.
+        close = [each for each in known if text.lower() in each]
+        close = close if len(close) == 1 else []
     return f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(known))}"
 
 

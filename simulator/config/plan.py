@@ -11,13 +11,13 @@ from typing import Any
 
 from simulator.config.forms import read_whole
 from simulator.config.keys import read_keys
-from simulator.config.limits import read_limits
+from simulator.config.limits import read_limit, read_limits
 from simulator.config.place import Place, PlanError, refuse_unknown, shown
 from simulator.config.rules import read_rules
 from simulator.provider.plan import Plan
 from simulator.provider.provider import Setup
 
-PLAN_KEYS = ("seed", "rule", "idempotency", "limits")
+PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit")
 
 
 def read_plan_file(path: str | Path) -> Setup:
@@ -81,4 +81,5 @@ def read_plan(data: Mapping[str, Any], source: str) -> Setup:
         ),
         keys=read_keys(data.get("idempotency", {}), place.at("[idempotency]")),
         limits=read_limits(data.get("limits", {}), place.at("[limits]")),
+        limit=read_limit(data.get("limit", []), place),
     )

@@ -6,10 +6,11 @@ import dataclasses
 import json
 from typing import Any
 
+from simulator.config.limits import limit_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
 from simulator.provider.faults import NATURAL_STAGE
 from simulator.provider.plan import Pattern, Per, Rule, When
-from simulator.provider.provider import Account
+from simulator.provider.provider import Account, Setup
 
 
 def rule_as_json(rule: Rule) -> dict[str, Any]:
@@ -67,4 +68,16 @@ def plan_as_json(account: Account) -> dict[str, Any]:
         ],
         "idempotency": dataclasses.asdict(account.setup.keys),
         "limits": dataclasses.asdict(account.setup.limits),
+        "limit": [limit_as_json(limit) for limit in account.setup.limit],
+    }
+
+
+def setup_as_json(setup: Setup) -> dict[str, Any]:
+    """Return a whole plan in the plan language, as `PUT plan` takes it."""
+    return {
+        "seed": setup.plan.seed,
+        "rules": [rule_as_json(rule) for rule in setup.plan.rules],
+        "idempotency": dataclasses.asdict(setup.keys),
+        "limits": dataclasses.asdict(setup.limits),
+        "limit": [limit_as_json(limit) for limit in setup.limit],
     }

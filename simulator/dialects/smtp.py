@@ -33,6 +33,8 @@ REASONS: dict[Reason, tuple[int, str]] = {
     Reason.TOO_MANY_MAILS: (452, "4.5.3"),
     Reason.NO_RECIPIENTS: (554, "5.5.1"),
     Reason.RATE_LIMITED: (451, "4.7.0"),
+    Reason.QUOTA_EXCEEDED: (452, "4.5.3"),
+    Reason.TOO_MANY_CONNECTIONS: (421, "4.7.0"),
 }
 
 #: The usual words for a code that a rule gives without words: enhanced code, text.
@@ -89,8 +91,8 @@ def reply(words: Words, now: datetime) -> bytes:
     match words:
         case Accepted(id=id_):
             return lines(250, "2.0.0", f"OK: queued as {id_}")
-        case Refused(reason=reason, detail=detail, retry_after=retry_after):
-            number, class_ = REASONS[reason]
+        case Refused(reason=reason, detail=detail, retry_after=retry_after, smtp=codes):
+            number, class_ = codes or REASONS[reason]
             return lines(number, class_, _with_wait(detail, retry_after, now))
         case Reply(code=code, enhanced=enhanced, text=text, retry_after=retry_after):
             usual_enhanced, usual_text = USUAL.get(code) or _USUAL_BY_CLASS[code // 100]

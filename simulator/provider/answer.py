@@ -60,6 +60,8 @@ class Reason(StrEnum):
     TOO_MANY_MAILS = "too_many_mails"
     NO_RECIPIENTS = "invalid_recipient"
     RATE_LIMITED = "rate_limited"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    TOO_MANY_CONNECTIONS = "too_many_connections"
 
 
 # --- words ------------------------------------------------------------------------------------------
@@ -97,6 +99,8 @@ class Refused:
     detail: str
     refused: tuple[RefusedRecipient, ...] = ()
     retry_after: RetryAfter | None = None
+    smtp: tuple[int, str] | None = None
+    """SMTP only: other codes (reply, enhanced) than the usual ones for this reason."""
     code: int | None = None
     """HTTP only: another status than the usual one for this reason."""
     replayed: bool = False

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from simulator.provider import kept
+from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.answer import (
     Accepted,
     Answer,
@@ -35,10 +36,10 @@ from simulator.provider.answer import (
     with_words,
     words_of,
 )
-from simulator.provider.clock import AccountClock, ClockMoved
-from simulator.provider.events import EventLog, steps_of
+from simulator.provider.clock import ClockMoved
+from simulator.provider.events import steps_of
 from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
-from simulator.provider.idempotency import Conflict, Kept, KeyRules, Keys, Outstanding, Replay
+from simulator.provider.idempotency import Conflict, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -46,34 +47,25 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
-    Ledger,
     Sent,
     Tried,
     Wiped,
     message_name,
     number_of,
 )
-from simulator.provider.limits import Bucket, Limits
+from simulator.provider.limits import Excess, Occasion, Scope, Standing, refusal
 from simulator.provider.message import Moment, Submission, digest, header
-from simulator.provider.notes import Noted, Notes
+from simulator.provider.notes import Noted
 from simulator.provider.obligations import Judgement, Obligation, judge
-from simulator.provider.plan import Plan, PlanState, Rule, Strike, wire_of
+from simulator.provider.plan import Plan, Rule, Strike, wire_of
 from simulator.provider.suppression import TOPIC as SUPPRESSION
-from simulator.provider.suppression import Suppression, Suppressions, suppression_from
+from simulator.provider.suppression import Suppression, suppression_from
 
-DEFAULT_ACCOUNT = "default"
+__all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
+
 OBLIGATION_HEADER = "X-Obligation"
 
 Record = Booked | Tried | Decided | Obligation | Wiped | ClockMoved | Noted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """How an account behaves: its plan, its treatment of keys, its limits."""
-
-    plan: Plan = Plan()
-    keys: KeyRules = KeyRules()
-    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,27 +98,6 @@ class Verdict:
     acceptance: Acceptance | None = None
 
 
-@dataclass(slots=True)
-class Account:
-    """A tenant: everything that two test runs must not share."""
-
-    name: str
-    setup: Setup
-    plan: PlanState
-    bucket: Bucket
-    clock: AccountClock = field(default_factory=AccountClock)
-    ledger: Ledger = field(default_factory=Ledger)
-    keys: Keys = field(default_factory=Keys)
-    attempts: dict[str, Attempt] = field(default_factory=dict)
-    decisions: list[Decision] = field(default_factory=list)
-    obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
-    events: EventLog = field(default_factory=EventLog)
-    suppressions: Suppressions = field(default_factory=Suppressions)
-    notes: Notes = field(default_factory=Notes)
-    booked: int = 0
-    """How many mails were ever booked here: names the next one."""
-
-
 class Provider:
     """Decides; never acts. One object per simulated service; every method returns at once.
 
@@ -140,6 +111,8 @@ class Provider:
         self._records: list[Record] = []
         self._opened = 0
         self._decided = 0
+        self._lines: dict[str, str] = {}
+        """The connections that are here just now, and the accounts among whose they are counted."""
         self._foretold: dict[str, dict[str, Destiny]] = {}
         """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
         self.accounts: dict[str, Account] = {}
@@ -151,12 +124,7 @@ class Provider:
         """Return the account of this name; it is made when it is named for the first time."""
         known = self.accounts.get(name)
         if known is None:
-            known = self.accounts[name] = Account(
-                name=name,
-                setup=self._setup,
-                plan=PlanState(self._setup.plan, planted_at=now),
-                bucket=Bucket.full(self._setup.limits, now),
-            )
+            known = self.accounts[name] = Account.fresh(name, self._setup, now)
         return known
 
     def account_of(self, credential: str | None) -> str:
@@ -166,10 +134,7 @@ class Provider:
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
         account = self.account(name, now)
-        now = account.clock.now(now)
-        account.setup = setup
-        account.plan = PlanState(setup.plan, planted_at=now)
-        account.bucket = Bucket.full(setup.limits, now)
+        account.set_up(setup, account.clock.now(now))
 
     def add_rules(self, name: str, rules: Sequence[Rule], now: datetime) -> None:
         """Append rules to an account's plan; what the others counted stays."""
@@ -194,8 +159,11 @@ class Provider:
 
     def reset(self, name: str, now: datetime) -> None:
         """Forget everything of an account: ledger, attempts, obligations, keys, plan, and how its clock was moved."""
-        self.accounts.pop(name, None)
-        self.account(name, now)
+        former = self.accounts.pop(name, None)
+        account = self.account(name, now)
+        if former is not None:
+            # Whoever is connected stays connected.
+            account.limiter = former.limiter.renewed(account.setup.throughput)
         self._records.append(Wiped(account=name))
 
     # --- the three questions ------------------------------------------------------------------------
@@ -230,6 +198,10 @@ class Provider:
             if strike.destinies:
                 self._foretold.setdefault(attempt.id, {}).update(strike.destinies)
         answer = strike.answer if strike is not None else None
+        if answer is None or goes_on(answer):
+            refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
+            if refused is not None:
+                return refused if answer is None else with_words(answer, refused)
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
         if stage == "accept" and (answer is None or goes_on(answer)):
             met = self._claim(attempt, detail, now)
@@ -269,9 +241,13 @@ class Provider:
                 found = found.conflict  # It has waited already.
             if isinstance(found, Conflict):
                 return self._refuse(attempt, _refused(found))
-        refusal = self._check(account, submission, wire, now)
-        if refusal is not None:
-            return self._refuse(attempt, refusal)
+        refused_for = self._check(account, submission, wire, now)
+        if refused_for is None:
+            refused_for = self._too_much(
+                attempt, account.limiter.take(_COUNTED_AT_BOOKING[wire], _occasion(attempt, submission), now)
+            )
+        if refused_for is not None:
+            return self._refuse(attempt, refused_for)
 
         if wire == "http":
             refused = attempt.refused
@@ -304,7 +280,21 @@ class Provider:
         attempt.closed_at = account.clock.now(now)
         self._foretold.pop(attempt.id, None)
         account.keys.release(attempt.id)
+        if wire_of(attempt.dialect) == "http":
+            # A kept connection on which nothing is asked is no load; over SMTP it is.
+            self.gone(attempt.connection)
         self._keep(attempt)
+
+    def gone(self, connection: str) -> None:
+        """A connection has ended: it does not count among the parallel ones any more."""
+        account = self.accounts.get(self._lines.pop(connection, ""))
+        if account is not None:
+            account.limiter.leave(connection)
+
+    def standings(self, attempt: Attempt, now: datetime) -> list[Standing]:
+        """Say how the limits stand for whoever makes this attempt: what RateLimit fields are made of."""
+        account = self.account(attempt.account, now)
+        return account.limiter.standings(_occasion(attempt), account.clock.now(now))
 
     # --- what is to be kept, and kept from before ---------------------------------------------------
 
@@ -322,6 +312,7 @@ class Provider:
                     account.ledger.book(acceptance)
                     account.events.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
+                    account.limiter.recall(_occasion_of(acceptance), acceptance.accepted_at)
                     self._opened = max(self._opened, number_of(acceptance.attempt))
                     if acceptance.key is not None:
                         account.keys.recall(acceptance.key, acceptance)
@@ -349,7 +340,7 @@ class Provider:
                 case ClockMoved(account=name, ahead_s=ahead_s):
                     account = self.account(name, now)
                     account.clock.ahead = timedelta(seconds=ahead_s)
-                    account.plan.planted_at = account.bucket.at = account.clock.now(now)
+                    account.plan.planted_at = account.clock.now(now)
 
     # --- promises and look-ups ----------------------------------------------------------------------
 
@@ -512,6 +503,34 @@ class Provider:
         account.keys.keep(acceptance.key, memory)
         attempt.kept = kept.written(acceptance.key, memory)
 
+    def _limit(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Excess | None:
+        """Say which limit is exceeded at a stage before booking: as early as the wire can say so."""
+        limiter = self.accounts[attempt.account].limiter
+        place = (wire_of(attempt.dialect), stage)
+        if place in _COUNTED_AS_CONNECTION:
+            return self._enter(attempt)
+        if not limiter.limits:
+            return None
+        if place == ("smtp", "mail"):
+            return limiter.look(_COUNTED_AT_BOOKING["smtp"], _occasion(attempt), now)
+        if place == ("smtp", "rcpt") and detail.recipient is not None:
+            one = Occasion(ip=_ip(attempt.peer), recipients=(detail.recipient,))
+            return limiter.take((Scope.RECIPIENT_DOMAIN,), one, now)
+        return None
+
+    def _enter(self, attempt: Attempt) -> Excess | None:
+        """Count a connection in its account, once; whoever has named itself moves to its own."""
+        if self._lines.get(attempt.connection) == attempt.account:
+            return None
+        self.gone(attempt.connection)
+        excess = self.accounts[attempt.account].limiter.enter(attempt.connection, _ip(attempt.peer))
+        if excess is None:
+            self._lines[attempt.connection] = attempt.account
+        return excess
+
+    def _too_much(self, attempt: Attempt, excess: Excess | None) -> Refused | None:
+        return None if excess is None else refusal(excess)
+
     def _check(self, account: Account, submission: Submission, wire: str, now: datetime) -> Refused | None:
         limits = account.setup.limits
         if wire == "http" and account.setup.keys.required and submission.key is None:
@@ -528,13 +547,6 @@ class Provider:
             )
         if not submission.recipients:
             return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
-        wait_s = account.bucket.take(limits, now)
-        if wait_s is not None:
-            return Refused(
-                reason=Reason.RATE_LIMITED,
-                detail="too many mails just now",
-                retry_after=_in_whole_seconds(wait_s),
-            )
         return None
 
     def _book(
@@ -650,6 +662,31 @@ def _common_fate(destinies: tuple[tuple[str, Destiny], ...], taken: tuple[str, .
     """Return the fate that all recipients share; where they differ, the usual one stands for the mail."""
     fates = {destiny.fate for _, destiny in destinies}
     return fates.pop() if len(fates) == 1 and len(destinies) == len(taken) else Fate.DELIVERED
+
+
+#: What is let in and counted when the mail is booked. SMTP has counted the recipients one by one by then.
+_COUNTED_AT_BOOKING: dict[str, tuple[Scope, ...]] = {
+    "smtp": (Scope.ACCOUNT, Scope.IP, Scope.SENDER),
+    "http": tuple(Scope),
+}
+#: Where a connection (HTTP: a request) begins to count among the parallel ones.
+_COUNTED_AS_CONNECTION = frozenset({("smtp", "connect"), ("smtp", "auth"), ("http", "request")})
+
+
+def _occasion(attempt: Attempt, submission: Submission | None = None) -> Occasion:
+    if submission is None:
+        return Occasion(ip=_ip(attempt.peer), sender=attempt.sender, recipients=attempt.recipients)
+    return Occasion(ip=_ip(attempt.peer), sender=submission.sender, recipients=submission.recipients)
+
+
+def _occasion_of(acceptance: Acceptance) -> Occasion:
+    # From which address it came is not written in the ledger.
+    return Occasion(ip="", sender=acceptance.sender, recipients=acceptance.recipients)
+
+
+def _ip(peer: str) -> str:
+    """Return the address of `127.0.0.1:2500` or `[::1]:2500`."""
+    return (peer.rpartition(":")[0] or peer).strip("[]")
 
 
 def _yes(acceptance: Acceptance) -> Accepted:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
+from simulator.config.limits import LIMIT_KEYS
 from simulator.provider.faults import FAULTS, SPELLINGS
 from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
@@ -52,6 +53,17 @@ def test_every_stage_is_explained_in_order(wire: str) -> None:
 @pytest.mark.parametrize("key", [*RULE_KEYS, *PLAN_KEYS])
 def test_every_key_of_a_plan_is_documented(key: str) -> None:
     assert re.search(rf"`{key}`|^\[+{key}\]+$|^{key} =", PAGE, re.MULTILINE), key
+
+
+def test_every_key_of_a_limit_has_its_row() -> None:
+    part = PAGE.split("| key of `[[limit]]` | meaning |")[1].split("\n\n")[0]
+    keys = [
+        key
+        for row in re.findall(r"^\| (`[^|]+`) \|", part, re.MULTILINE)
+        for key in re.findall(r"`(\w+)`", row)
+    ]
+
+    assert sorted(keys) == sorted(LIMIT_KEYS)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ STATUS: dict[Reason, int] = {
     Reason.TOO_MANY_MAILS: 413,
     Reason.NO_RECIPIENTS: 422,
     Reason.RATE_LIMITED: 429,
+    Reason.QUOTA_EXCEEDED: 429,
+    Reason.TOO_MANY_CONNECTIONS: 429,
 }
 
 #: The `code` of a problem that a rule made, where the status has a usual one.

@@ -84,6 +84,8 @@ class Connection(SMTP):
         self.resume_writing()
         if not self.closed.done():
             self.closed.set_result(None)
+        # Also while something is still held on it: nobody is connected any more.
+        self._provider.gone(self._attempt.connection)
         self._server.left(self)
 
     def pause_writing(self) -> None:

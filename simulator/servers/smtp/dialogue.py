@@ -187,6 +187,7 @@ class Dialogue(Connection):
         finally:
             self._abandon("the connection ended")
             self._provider.close(self._attempt, self._clock.now())
+            self._provider.gone(self._attempt.connection)
             self._moved()
             self._line.hang_up()
 

@@ -13,6 +13,7 @@ from simulator.config import (
     read_plan,
     rule_as_json,
 )
+from simulator.config.written import setup_as_json
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.provider import Provider
@@ -30,7 +31,21 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "rules": [written | {"seen": 0, "fired": 0}],
         "idempotency": dataclasses.asdict(KeyRules()),
         "limits": dataclasses.asdict(Limits(burst=2)),
+        "limit": [],
     }
+
+
+def test_a_whole_plan_is_written_so_that_it_is_read_back_equal() -> None:
+    plan = {
+        "seed": 3,
+        "rules": [{"fault": "hang", "first": 2}],
+        "idempotency": {"window_s": 9},
+        "limits": {"per_day": 4},
+        "limit": [{"per": "ip", "connections": 3}],
+    }
+    setup = read_plan(plan, "plan.toml")
+
+    assert read_plan(setup_as_json(setup), "again") == setup
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=str)

@@ -1,48 +1,313 @@
-"""The token bucket: who waits as told is not refused again."""
+"""Limits: whoever waits as told is not refused again, and nobody pays for what somebody else has sent."""
 
 from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.provider.limits import Bucket, Limits
-from tests.simulator.provider.mails import NOW, after
+from simulator.provider import limits as room
+from simulator.provider.answer import Reason, RetryAfter, RetryAfterKind
+from simulator.provider.limits import (
+    DAY_S,
+    Bucket,
+    Counts,
+    Kind,
+    Limit,
+    Limiter,
+    Limits,
+    Occasion,
+    Scope,
+    Standing,
+    Told,
+    Window,
+    limits_on_throughput,
+    refusal,
+)
+from simulator.provider.plan import Pattern
+from tests.simulator.provider.mails import ANN, BOB, NOW, after
+
+EVERY = tuple(Scope)
+SOMEBODY = Occasion(ip="10.0.0.1", sender="shop@example.org", recipients=(BOB,))
 
 
-def test_without_a_rate_there_is_no_limit() -> None:
-    bucket = Bucket.full(Limits(), NOW)
+def limiter(*limits: Limit) -> Limiter:
+    return Limiter(limits=limits)
 
-    assert [bucket.take(Limits(), NOW) for _ in range(100)] == [None] * 100
+
+def waits(it: Limiter, at_s: float = 0.0, who: Occasion = SOMEBODY) -> float | None:
+    """Let somebody in; return what he hears: None, or how long to wait."""
+    excess = it.take(EVERY, who, after(at_s))
+    return None if excess is None else excess.wait_s
+
+
+# --- the bucket and the window ----------------------------------------------------------------------
 
 
 def test_a_burst_is_taken_and_then_the_rate_rules() -> None:
-    limits = Limits(rate_per_s=2, burst=3)
-    bucket = Bucket.full(limits, NOW)
+    it = limiter(Limit(name="l", rate_per_s=2, burst=3))
 
-    assert [bucket.take(limits, NOW) for _ in range(4)] == [None, None, None, 0.5]
-    assert bucket.take(limits, after(0.5)) is None
-    assert bucket.take(limits, after(0.5)) == 0.5
+    assert [waits(it) for _ in range(4)] == [None, None, None, 0.5]
+    assert waits(it, 0.5) is None
+    assert waits(it, 0.5) == 0.5
 
 
 def test_a_clock_that_steps_back_takes_nothing_away() -> None:
-    limits = Limits(rate_per_s=1, burst=1)
-    bucket = Bucket.full(limits, NOW)
-    bucket.take(limits, after(10))
+    bucket = Bucket.full(1, 1, NOW)
+    bucket.take(1, after(10))
 
-    assert bucket.take(limits, after(5)) == 1.0
-    assert bucket.take(limits, after(11)) is None
+    assert bucket.wait_s(after(5)) == 1.0
+    assert bucket.wait_s(after(11)) == 0.0
 
 
-@given(st.floats(0.01, 50), st.integers(1, 5), st.lists(st.floats(0, 3), max_size=20))
-def test_waiting_as_told_is_enough(rate: float, burst: int, pauses: list[float]) -> None:
+def test_a_quota_lasts_until_the_next_window_begins() -> None:
+    """NOW is midnight: a day's quota is fresh at the next one."""
+    it = limiter(Limit(name="l", per_day=2))
+
+    assert [waits(it, at_s) for at_s in (10, 80_000, DAY_S - 1)] == [None, None, 1.0]
+    assert waits(it, DAY_S) is None
+
+
+@pytest.mark.parametrize(("part", "length_s"), [("per_minute", 60), ("per_hour", 3600), ("per_day", 86_400)])
+def test_each_window_has_its_length(part: str, length_s: int) -> None:
+    it = limiter(Limit(name="l", **{part: 1}))  # type: ignore[arg-type]
+
+    assert [waits(it, 1), waits(it, 2), waits(it, length_s)] == [None, length_s - 2, None]
+
+
+def test_a_window_does_not_turn_back() -> None:
+    window = Window.fresh(60, 1, after(61))
+    window.take(1, after(61))
+
+    assert window.wait_s(after(1)) > 0
+
+
+@given(
+    st.floats(0.01, 50),
+    st.integers(1, 5),
+    st.integers(1, 9),
+    st.lists(st.tuples(st.floats(0, 3), st.integers(1, 4)), max_size=20),
+)
+def test_waiting_as_told_is_enough(
+    rate: float, burst: int, per_minute: int, visits: list[tuple[float, int]]
+) -> None:
     """The wait, rounded up to whole seconds as it is told, always suffices."""
-    limits = Limits(rate_per_s=rate, burst=burst)
-    bucket, at_s = Bucket.full(limits, NOW), 0.0
-    for pause in pauses:
+    it = limiter(
+        Limit(name="l", rate_per_s=rate, burst=burst, per_minute=per_minute, counts=Counts.RECIPIENTS)
+    )
+    at_s = 0.0
+    for pause, people in visits:
         at_s += pause
-        wait_s = bucket.take(limits, after(at_s))
+        who = Occasion(ip="i", recipients=(BOB,) * people)
+        wait_s = waits(it, at_s, who)
         if wait_s is not None:
             at_s += math.ceil(wait_s)
-            assert bucket.take(limits, after(at_s)) is None
+            assert waits(it, at_s, who) is None
+
+
+@given(st.floats(0.1, 20), st.integers(1, 5), st.lists(st.floats(0, 2), min_size=1, max_size=40))
+def test_no_more_is_let_in_than_the_rate_allows(rate: float, burst: int, pauses: list[float]) -> None:
+    it, at_s, let_in = limiter(Limit(name="l", rate_per_s=rate, burst=burst)), 0.0, 0
+    for pause in pauses:
+        at_s += pause
+        let_in += waits(it, at_s) is None
+
+    assert let_in <= burst + at_s * rate + 1e-6
+
+
+# --- whose limit it is ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("per", "same", "other"),
+    [
+        (Scope.IP, Occasion(ip="10.0.0.1"), Occasion(ip="10.0.0.2")),
+        (Scope.SENDER, Occasion(ip="x", sender="SHOP@example.org"), Occasion(ip="x", sender="b@example.org")),
+        (
+            Scope.RECIPIENT_DOMAIN,
+            Occasion(ip="x", recipients=(ANN,)),
+            Occasion(ip="x", recipients=("a@b.c",)),
+        ),
+    ],
+)
+def test_each_scope_counts_for_itself(per: Scope, same: Occasion, other: Occasion) -> None:
+    it = limiter(Limit(name="l", per=per, rate_per_s=1))
+
+    assert waits(it) is None
+    assert waits(it, 0, same) == 1.0
+    assert waits(it, 0, other) is None
+
+
+def test_a_limit_may_be_meant_for_some_only() -> None:
+    it = limiter(Limit(name="l", per=Scope.RECIPIENT_DOMAIN, only=Pattern("*.org"), rate_per_s=1))
+
+    assert [waits(it), waits(it)] == [None, 1.0]
+    assert [waits(it, 0, Occasion(ip="x", recipients=("a@b.com",))) for _ in range(3)] == [None] * 3
+
+
+def test_what_one_limit_refuses_costs_nothing_at_another() -> None:
+    it = limiter(Limit(name="a", rate_per_s=1, burst=9), Limit(name="b", per=Scope.IP, rate_per_s=1, burst=1))
+    for _ in range(5):
+        it.take(EVERY, SOMEBODY, NOW)
+
+    assert [each.remaining for each in it.standings(SOMEBODY, NOW)] == [8, 0]
+
+
+def test_the_longest_wait_is_told() -> None:
+    it = limiter(
+        Limit(name="a", rate_per_s=1), Limit(name="b", per_minute=1), Limit(name="c", rate_per_s=0.5)
+    )
+    it.take(EVERY, SOMEBODY, NOW)
+    excess = it.take(EVERY, SOMEBODY, NOW)
+
+    assert excess is not None
+    assert (excess.limit.name, excess.kind, excess.wait_s) == ("b", Kind.QUOTA, 60.0)
+
+
+def test_a_look_takes_nothing() -> None:
+    it = limiter(Limit(name="a", rate_per_s=1))
+
+    assert [it.look(EVERY, SOMEBODY, NOW) for _ in range(5)] == [None] * 5
+    assert waits(it) is None
+
+
+def test_one_mail_to_many_passes_and_is_owed() -> None:
+    """As some providers do: any budget left lets it through, the next ones pay."""
+    it = limiter(Limit(name="a", rate_per_s=1, burst=2, counts=Counts.RECIPIENTS))
+    many = Occasion(ip="x", recipients=(BOB,) * 5)
+
+    assert waits(it, 0, many) is None
+    assert waits(it, 0) == 4.0
+    assert waits(it, 4) is None
+
+
+def test_domains_of_one_mail_are_counted_apart() -> None:
+    it = limiter(Limit(name="a", per=Scope.RECIPIENT_DOMAIN, rate_per_s=1, burst=2))
+    mixed = Occasion(ip="x", recipients=("a@one.test", "b@ONE.test", "c@two.test"))
+
+    assert waits(it, 0, mixed) is None
+    assert waits(it, 0, Occasion(ip="x", recipients=("a@one.test",))) == 1.0
+    assert waits(it, 0, Occasion(ip="x", recipients=("c@two.test",))) is None
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those longest quiet are forgotten first."""
+    monkeypatch.setattr(room, "MOST_SCOPES", 2)
+    it = limiter(Limit(name="l", per=Scope.SENDER, rate_per_s=1))
+
+    def sends(name: str) -> float | None:
+        return waits(it, 0, Occasion(ip="x", sender=name))
+
+    assert [sends(name) for name in ("a", "b", "a", "c", "a", "b")] == [None, None, 1.0, None, 1.0, None]
+
+
+# --- connections ------------------------------------------------------------------------------------
+
+
+def test_connections_are_counted_until_they_leave() -> None:
+    it = limiter(Limit(name="l", connections=2), Limit(name="i", per=Scope.IP, connections=1))
+
+    assert it.enter("c1", "a") is None
+    assert it.enter("c1", "a") is None, "the same connection counts once"
+    by_address = it.enter("c2", "a")
+    assert by_address is not None
+    assert (by_address.limit.name, by_address.kind, by_address.wait_s) == ("i", Kind.CONNECTIONS, None)
+    assert it.enter("c3", "b") is None
+    by_account = it.enter("c4", "c")
+    assert by_account is not None
+    assert by_account.limit.name == "l"
+    it.leave("c1")
+    it.leave("c1")
+    it.leave("never here")
+    assert it.enter("c5", "a") is None
+
+
+def test_other_limits_keep_who_is_here() -> None:
+    it = Limiter()
+    it.enter("c1", "a")
+    later = it.renewed((Limit(name="l", connections=1),))
+
+    assert later.enter("c2", "b") is not None
+    later.leave("c1")
+    assert later.enter("c2", "b") is None
+
+
+# --- what is said -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "smtp", "reason", "detail"),
+    [
+        (Limit(name="l", rate_per_s=1), (451, "4.7.0"), Reason.RATE_LIMITED, "too many mails just now"),
+        (Limit(name="l", per=Scope.IP, rate_per_s=1), (421, "4.7.0"), Reason.RATE_LIMITED, "too many mails from this address just now"),
+        (Limit(name="l", per=Scope.SENDER, rate_per_s=1), (450, "4.7.1"), Reason.RATE_LIMITED, "too many mails from this sender just now"),
+        (Limit(name="l", per=Scope.RECIPIENT_DOMAIN, rate_per_s=1), (450, "4.7.1"), Reason.RATE_LIMITED, "too many mails to example.org just now"),
+        (Limit(name="l", per_day=1), (452, "4.5.3"), Reason.QUOTA_EXCEEDED, "the quota of mails is used up"),
+        (Limit(name="l", rate_per_s=1, smtp=550, text="no"), (550, "5.7.0"), Reason.RATE_LIMITED, "no"),
+        (Limit(name="l", rate_per_s=1, smtp=421, enhanced="4.7.28"), (421, "4.7.28"), Reason.RATE_LIMITED, "too many mails just now"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_each_excess_has_its_words(limit: Limit, smtp: tuple[int, str], reason: Reason, detail: str) -> None:
+    it = limiter(limit)
+    it.take(EVERY, SOMEBODY, NOW)
+    excess = it.take(EVERY, SOMEBODY, NOW)
+
+    assert excess is not None
+    said = refusal(excess)
+    assert (said.smtp, said.reason, said.detail) == (smtp, reason, detail)
+
+
+def test_when_to_come_back_is_told_in_whole_seconds_or_as_the_limit_says() -> None:
+    def told(how: Told) -> RetryAfter | None:
+        it = limiter(Limit(name="l", rate_per_s=0.4, retry_after=how))
+        it.take(EVERY, SOMEBODY, NOW)
+        excess = it.take(EVERY, SOMEBODY, NOW)
+        assert excess is not None
+        return refusal(excess).retry_after
+
+    assert told(Told.SECONDS) == RetryAfter(kind=RetryAfterKind.SECONDS, seconds=3.0)
+    assert told(Told.DATE) == RetryAfter(kind=RetryAfterKind.DATE, seconds=3.0)
+    assert told(Told.NOTHING) is None
+
+
+def test_nobody_knows_when_a_connection_ends() -> None:
+    it = limiter(Limit(name="l", connections=1, http=503))
+    it.enter("c1", "a")
+    excess = it.enter("c2", "a")
+
+    assert excess is not None
+    said = refusal(excess)
+    assert (said.smtp, said.code, said.reason, said.retry_after) == (
+        (421, "4.7.0"),
+        503,
+        Reason.TOO_MANY_CONNECTIONS,
+        None,
+    )
+
+
+def test_how_limits_stand() -> None:
+    it = limiter(Limit(name="fast", rate_per_s=2, burst=4), Limit(name="slow", per_minute=9, per_day=50))
+    assert it.standings(SOMEBODY, NOW) == [
+        Standing(name="fast", quota=4, window_s=2.0, remaining=4, reset_s=0.0),
+        Standing(name="slow-per_minute", quota=9, window_s=60.0, remaining=9, reset_s=0.0),
+        Standing(name="slow-per_day", quota=50, window_s=86_400.0, remaining=50, reset_s=0.0),
+    ]
+    for _ in range(4):
+        it.take(EVERY, SOMEBODY, NOW)
+
+    assert it.standings(SOMEBODY, after(0.25)) == [
+        Standing(name="fast", quota=4, window_s=2.0, remaining=0, reset_s=0.25),
+        Standing(name="slow-per_minute", quota=9, window_s=60.0, remaining=5, reset_s=59.75),
+        Standing(name="slow-per_day", quota=50, window_s=86_400.0, remaining=46, reset_s=86_399.75),
+    ]
+
+
+def test_the_table_of_an_account_is_limits_like_any_other() -> None:
+    assert limits_on_throughput(Limits()) == ()
+    assert limits_on_throughput(Limits(rate_per_s=2, burst=3, connections=4, connections_per_ip=5)) == (
+        Limit(name="account", rate_per_s=2, burst=3, connections=4),
+        Limit(name="ip", per=Scope.IP, connections=5),
+    )

@@ -488,7 +488,7 @@ def test_smtp_needs_no_key() -> None:
 
 
 def test_a_rate_is_told_in_whole_seconds() -> None:
-    refused = refusal(provider(planned(limits=Limits(rate_per_s=0.4))), 2)
+    refused = refusal(provider(planned(limits=Limits(rate_per_s=0.4))), 2, dialect="native")
 
     assert refused.reason is Reason.RATE_LIMITED
     assert refused.retry_after == RetryAfter(kind=RetryAfterKind.SECONDS, seconds=3.0)

@@ -261,7 +261,7 @@ def test_nothing_refused_is_committed() -> None:
         async with house(limits=Limits(rate_per_s=0.5, burst=0), commit=commit) as home:
             client = await home.client()
             await client.hello()
-            assert (await client.send(RAW)).startswith(b"451 4.7.0 ")
+            assert (await client.ask(b"MAIL FROM:<a@x.example>")).startswith(b"451 4.7.0 ")
 
     run(story())
 

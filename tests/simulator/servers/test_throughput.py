@@ -1,0 +1,120 @@
+"""Limits on the wire: real senders on both, who hear it, wait as told, and are let in."""
+
+from __future__ import annotations
+
+import smtplib
+from collections.abc import Iterator
+
+import pytest
+
+from simulator.client import ControlClient
+from tests.simulator.running import Running, Sender, ask, mail, request, running
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Running]:
+    with running() as service:
+        yield service
+
+
+@pytest.fixture
+def control(simulator: Running) -> Iterator[ControlClient]:
+    with simulator.control() as control:
+        control.reset()
+        yield control
+        control.release()
+        control.reset()
+
+
+def post(simulator: Running) -> tuple[int, str | None]:
+    seen = ask(simulator, request(mail()))
+    return seen.status, seen.headers.get("retry-after")
+
+
+def deliver(simulator: Running) -> tuple[int, bytes]:
+    """Hand in a mail over SMTP; return the first reply that is no yes, or the last."""
+    with smtplib.SMTP(*simulator.smtp) as smtp:
+        smtp.ehlo()
+        code, text = smtp.mail("shop@example.org")
+        if code < 400:
+            code, text = smtp.rcpt("ada@example.com")
+        if code < 400:
+            code, text = smtp.data(b"Subject: x\r\n\r\nx\r\n")
+        return code, text
+
+
+def test_a_rate_is_told_on_both_wires_and_waiting_helps(simulator: Running, control: ControlClient) -> None:
+    control.set_plan({"limits": {"rate_per_s": 0.1}})
+
+    assert post(simulator) == (200, None)
+    assert post(simulator) == (429, "10")
+    code, text = deliver(simulator)
+    assert (code, text.partition(b";")[0]) == (451, b"4.7.0 too many mails just now")
+    assert b"try again in 10 seconds" in text or b"try again in 9 seconds" in text
+    control.advance(10)
+    assert deliver(simulator)[0] == 250
+    assert post(simulator)[0] == 429
+
+
+def test_a_quota_is_used_up_until_midnight(simulator: Running, control: ControlClient) -> None:
+    control.set_plan({"limits": {"per_day": 1}})
+
+    assert deliver(simulator)[0] == 250
+    code, text = deliver(simulator)
+    assert (code, text[:37]) == (452, b"4.5.3 the quota of mails is used up; ")
+    status, wait = post(simulator)
+    assert status == 429
+    assert wait is not None
+    control.advance(float(wait))
+    assert post(simulator)[0] == 200
+
+
+def test_a_limit_says_what_it_was_told_to_say(simulator: Running, control: ControlClient) -> None:
+    control.set_plan(
+        {
+            "limit": [
+                {
+                    "per": "recipient_domain",
+                    "only": "example.com",
+                    "per_hour": 1,
+                    "smtp": 421,
+                    "enhanced": "4.7.28",
+                    "text": "unusual rate",
+                    "http": 503,
+                    "retry_after": "nothing",
+                }
+            ]
+        }
+    )
+
+    assert post(simulator) == (200, None)
+    assert post(simulator) == (503, None)
+    assert deliver(simulator) == (421, b"4.7.28 unusual rate")
+
+
+def test_connections_at_the_same_time(simulator: Running, control: ControlClient) -> None:
+    """The one too many is greeted with 421 and closed; a place is free again when somebody has left."""
+    control.set_plan({"limits": {"connections": 1}})
+    with Sender(simulator.smtp) as first:
+        assert first.socket.recv(100).startswith(b"220 ")
+        with pytest.raises(smtplib.SMTPConnectError) as caught:
+            smtplib.SMTP(*simulator.smtp)
+        assert caught.value.smtp_code == 421
+        first.say(b"QUIT\r\n")
+        assert first.end() == "eof"
+    assert deliver(simulator)[0] == 250
+
+
+def test_requests_at_the_same_time(simulator: Running, control: ControlClient) -> None:
+    """A kept connection on which nothing is asked does not count; one that waits for its answer does."""
+    control.set_plan(
+        {"limits": {"connections": 1}, "rules": [{"fault": "hold", "stage": "accept", "times": 1}]}
+    )
+    with Sender(simulator.http) as first, Sender(simulator.http) as second:
+        first.say(request(mail(to=["held@example.com"])))
+        control.wait_for_attempts(state="held")
+        refused = second.say(request(mail())).see()
+        assert (refused.status, refused.json["code"]) == (429, "too_many_connections")
+        control.release()
+        assert first.see().status == 200
+        assert second.say(request(mail())).see().status == 200
