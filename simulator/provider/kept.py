@@ -73,6 +73,9 @@ def _item(facts: dict[str, Any]) -> Accepted | Refused | Reply:
         given["recipients"] = tuple(given["recipients"])
     if "reason" in given:
         given["reason"] = Reason(given["reason"])
+    if given.get("smtp") is not None:
+        number, enhanced = given["smtp"]
+        given["smtp"] = (number, enhanced)
     if given.get("retry_after") is not None:
         retry = given["retry_after"]
         given["retry_after"] = RetryAfter(kind=RetryAfterKind(retry["kind"]), seconds=retry["seconds"])

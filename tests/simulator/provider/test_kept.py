@@ -28,6 +28,7 @@ NO = Refused(
     detail="nobody",
     refused=(NOBODY,),
     retry_after=RetryAfter(kind=RetryAfterKind.DATE, seconds=1.5),
+    smtp=(451, "4.7.0"),
     code=409,
 )
 SAID = Reply(
