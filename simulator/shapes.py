@@ -96,6 +96,7 @@ class PlanGiven(TypedDict, total=False):
     rules: Annotated[list[Rule], _says("May be called `rule`, as in TOML.")]
     idempotency: dict[str, Any]
     limits: dict[str, Any]
+    limit: list[dict[str, Any]]
 
 
 class RulesToAdd(TypedDict):
@@ -111,6 +112,7 @@ class PlanShown(TypedDict):
     rules: list[dict[str, Any]]
     idempotency: dict[str, Any]
     limits: dict[str, Any]
+    limit: Annotated[list[dict[str, Any]], _says("Limits per address, sender or domain.")]
 
 
 # --- messages ---------------------------------------------------------------------------------------
