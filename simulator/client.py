@@ -144,6 +144,35 @@ class ControlClient:
         """Wait until `count` attempts match; raise `TimeoutError` if they do not come."""
         return self._wait("attempts", count, timeout_s, filters)
 
+    # --- what became of mail ------------------------------------------------------------------------
+
+    def events(self, **filters: str) -> list[Json]:
+        """Return what has happened, in order. Filters: `type`, `to`, `email_id`, `message_id`, `key`, `after`, `limit`."""
+        events: list[Json] = self._json("GET", "events", query=filters)["events"]
+        return events
+
+    def wait_for_events(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
+        """Wait until `count` events match; raise `TimeoutError` if they do not come."""
+        return self._wait("events", count, timeout_s, filters)
+
+    def push_event(self, type: str, **more: Any) -> Json:
+        """Let an event happen: `email_id`, `recipient`, `id`, `after_s`, `timestamp`, `data`. Return it."""
+        return self._json("POST", "events", body={"type": type} | more)
+
+    def suppressions(self) -> list[Json]:
+        """Return the addresses that get no mail: `{"address", "reason", "since"}`."""
+        suppressions: list[Json] = self._json("GET", "suppressions")["suppressions"]
+        return suppressions
+
+    def suppress(self, address: str, *, reason: str = "manual") -> None:
+        """Put an address on the suppression list."""
+        self._json("POST", "suppressions", body={"address": address, "reason": reason})
+
+    def lift(self, address: str | None = None) -> int:
+        """Take an address (None: all) off the suppression list; return how many were there."""
+        lifted: int = self._json("DELETE", "suppressions", query={"address": address})["lifted"]
+        return lifted
+
     # --- promises -----------------------------------------------------------------------------------
 
     def owe(self, obligations: Iterable[Mapping[str, Any]]) -> int:

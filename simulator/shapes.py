@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from simulator.provider.fate import Fate
+from simulator.provider.fate import Fate, Happening
 from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.obligations import Reported
 
@@ -192,6 +192,78 @@ class AttemptsFound(TypedDict):
     attempts: list[Attempt]
     next: Next
     complete: Annotated[bool, _says("False: time was up before enough had come.")]
+
+
+# --- events -----------------------------------------------------------------------------------------
+
+
+class Event(TypedDict):
+    """Something that happened to a mail; webhooks carry it in this shape."""
+
+    id: str
+    type: Annotated[str, _says("What happened.", enum=[*Happening])]
+    timestamp: Time
+    account: str
+    data: Annotated[dict[str, Any], _says("See docs/events.md.")]
+
+
+class EventShown(Event):
+    """An event, and its place in the order of the account's events."""
+
+    number: int
+
+
+class Events(TypedDict):
+    """Events, in the order in which they happened."""
+
+    events: list[EventShown]
+    more: Annotated[bool, _says("True: there are more; ask again `after` the last number.")]
+
+
+class EventsFound(TypedDict):
+    """What a wait ended with."""
+
+    events: list[EventShown]
+    complete: Annotated[bool, _says("False: time was up before enough had come.")]
+
+
+class EventPushed(TypedDict):
+    """An event to be let happen by hand, about a mail that is known or not."""
+
+    type: Annotated[str, _says("What happens.", enum=[*Happening])]
+    email_id: NotRequired[Line]
+    recipient: NotRequired[Line]
+    id: NotRequired[Annotated[Line, _says("A known id makes it that event once more.")]]
+    after_s: NotRequired[Annotated[float, Meta(ge=0, le=366 * 86_400, description="When, from now.")]]
+    timestamp: NotRequired[Annotated[Time, _says("What it says of when it happened.")]]
+    data: NotRequired[Annotated[dict[str, Any], _says("What it says, in place of what it would say.")]]
+
+
+class Suppression(TypedDict):
+    """An address that gets no mail."""
+
+    address: str
+    reason: str
+    since: Time
+
+
+class Suppressions(TypedDict):
+    """The suppression list."""
+
+    suppressions: list[Suppression]
+
+
+class SuppressionGiven(TypedDict):
+    """An address that shall get no mail."""
+
+    address: Line
+    reason: NotRequired[Line]
+
+
+class Lifted(TypedDict):
+    """How many addresses were taken off the list."""
+
+    lifted: int
 
 
 # --- promises ---------------------------------------------------------------------------------------

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
+from simulator.provider.aftermath import Aftermath
 from simulator.provider.clock import AccountClock
-from simulator.provider.events import EventLog
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, Decision, Ledger
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
-from simulator.provider.notes import Notes
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Plan, PlanState
-from simulator.provider.suppression import Suppressions
 
 DEFAULT_ACCOUNT = "default"
 
@@ -43,15 +41,13 @@ class Account:
     setup: Setup
     plan: PlanState
     limiter: Limiter
+    aftermath: Aftermath
     clock: AccountClock = field(default_factory=AccountClock)
     ledger: Ledger = field(default_factory=Ledger)
     keys: Keys = field(default_factory=Keys)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
-    events: EventLog = field(default_factory=EventLog)
-    suppressions: Suppressions = field(default_factory=Suppressions)
-    notes: Notes = field(default_factory=Notes)
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
@@ -63,6 +59,7 @@ class Account:
             setup=setup,
             plan=PlanState(setup.plan, planted_at=now),
             limiter=Limiter(limits=setup.throughput),
+            aftermath=Aftermath(account=name),
         )
 
     def set_up(self, setup: Setup, now: datetime) -> None:

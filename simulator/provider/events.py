@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import json
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,12 @@ from simulator.provider.ledger import Acceptance
 KEPT = 50_000
 #: So many acceptances may wait until somebody wants to know what became of them; of older ones nobody is told.
 WAITING = 100_000
+
+#: Where events that were pushed by hand are remembered, see `simulator.provider.notes`, and how many of them.
+TOPIC = "event"
+PUSHED_KEPT = 10_000
+#: Among events of one instant those that were pushed come last.
+_PUSHED = 2**62
 
 #: What the link of `email.clicked` is called: bodies are not searched for real ones.
 CLICKED_URL = "https://example.org/clicked"
@@ -43,6 +50,8 @@ class Event:
     step: Step | None = None
     given: Mapping[str, Any] | None = None
     """What somebody wants to be told in place of what follows from mail and step."""
+    told_at: datetime | None = None
+    """The instant that is told; None: the one at which it happens."""
 
     @property
     def recipient(self) -> str | None:
@@ -72,7 +81,7 @@ def event_as_json(event: Event) -> dict[str, Any]:
     return {
         "id": event.id,
         "type": event.type,
-        "timestamp": instant(event.at),
+        "timestamp": instant(event.told_at or event.at),
         "account": event.account,
         "data": event.data(),
     }
@@ -111,6 +120,81 @@ def event_name(*parts: object) -> str:
     return "evt_" + hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:20]
 
 
+def facts_about(acceptance: Acceptance, recipient: str) -> dict[str, Any]:
+    """Return the keys of `data` that tell whose mail it is; the others are None."""
+    return _data(acceptance, recipient, Step(happening=Happening.ACCEPTED, after_s=0.0))
+
+
+#: `data` of an event that is about no mail the provider knows.
+NO_MAIL: Mapping[str, Any] = dict.fromkeys(
+    (
+        "email_id",
+        "message_id",
+        "key",
+        "from",
+        "recipient",
+        "subject",
+        "obligation",
+        "accepted_at",
+        "reply",
+        "bounce",
+        "category",
+        "reason",
+        "url",
+    )
+)
+
+
+def pushed(
+    *,
+    account: str,
+    number: int,
+    type: str,
+    data: Mapping[str, Any],
+    at: datetime,
+    id: str | None = None,
+    told_at: datetime | None = None,
+) -> Event:
+    """Return an event that somebody pushes by hand; `number` tells it from others of its instant."""
+    return Event(
+        id=id if id is not None else event_name(account, "pushed", number),
+        type=type,
+        account=account,
+        at=at,
+        order=(_PUSHED, number),
+        given=data,
+        told_at=told_at,
+    )
+
+
+def pushed_as_facts(event: Event) -> str:
+    """Write a pushed event down."""
+    return json.dumps(
+        {
+            "number": event.order[1],
+            "type": event.type,
+            "data": event.data(),
+            "at": event.at.isoformat(),
+            "told_at": None if event.told_at is None else event.told_at.isoformat(),
+        }
+    )
+
+
+def pushed_from(account: str, id: str, facts: str) -> Event:
+    """Read an event that `pushed_as_facts` wrote."""
+    read = json.loads(facts)
+    told_at = read["told_at"]
+    return pushed(
+        account=account,
+        number=read["number"],
+        type=read["type"],
+        data=read["data"],
+        at=datetime.fromisoformat(read["at"]),
+        id=id,
+        told_at=None if told_at is None else datetime.fromisoformat(told_at),
+    )
+
+
 def _data(acceptance: Acceptance, recipient: str, step: Step) -> dict[str, Any]:
     return {
         "email_id": acceptance.id,
@@ -141,6 +225,8 @@ class EventLog:
     """
 
     kept: int = KEPT
+    pushed: int = 0
+    """How many events were ever pushed by hand: names the next one."""
     first: int = 1
     """Number of the oldest event that is kept; numbers count all that ever happened, in order."""
     happened: list[Event] = field(default_factory=list)

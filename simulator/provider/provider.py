@@ -37,8 +37,7 @@ from simulator.provider.answer import (
     words_of,
 )
 from simulator.provider.clock import ClockMoved
-from simulator.provider.events import steps_of
-from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.idempotency import Conflict, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
@@ -58,8 +57,6 @@ from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Plan, Rule, Strike, wire_of
-from simulator.provider.suppression import TOPIC as SUPPRESSION
-from simulator.provider.suppression import Suppression, suppression_from
 
 __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
 
@@ -310,7 +307,7 @@ class Provider:
                 case Booked(acceptance=acceptance):
                     account = self.account(acceptance.account, now)
                     account.ledger.book(acceptance)
-                    account.events.book(acceptance)
+                    account.aftermath.events.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
                     account.limiter.recall(_occasion_of(acceptance), acceptance.accepted_at)
                     self._opened = max(self._opened, number_of(acceptance.attempt))
@@ -333,7 +330,7 @@ class Provider:
                 case Obligation():
                     self._owe(record, now)
                 case Noted():
-                    self._note(record, now)
+                    self.account(record.account, now).aftermath.recall(record)
                 case Wiped(account=name):
                     self.accounts.pop(name, None)
                     self.account(name, now)
@@ -362,26 +359,13 @@ class Provider:
         lag = timedelta(seconds=account.setup.keys.lookup_lag_s)
         return [each for each in acceptances if each.accepted_at + lag <= now]
 
-    # --- what becomes of mail -----------------------------------------------------------------------
-
-    def note(self, note: Noted, now: datetime) -> None:
-        """Remember something over a restart, or (`facts` None) no longer."""
-        self._note(note, now)
-        self._records.append(note)
-
-    def suppress(self, name: str, entry: Suppression, now: datetime) -> None:
-        """Put an address on the account's suppression list."""
-        if self.account(name, now).suppressions.add(entry):
-            self.note(
-                Noted(account=name, topic=SUPPRESSION, name=entry.address.lower(), facts=entry.facts()), now
-            )
-
-    def lift(self, name: str, address: str, now: datetime) -> bool:
-        """Take an address off the list. False: it was not there."""
-        lifted = self.account(name, now).suppressions.lift(address)
-        if lifted:
-            self.note(Noted(account=name, topic=SUPPRESSION, name=address.lower(), facts=None), now)
-        return lifted
+    def remember(self, notes: Iterable[Noted]) -> None:
+        """Make durable what an account's aftermath wants remembered."""
+        for note in notes:
+            account = self.accounts.get(note.account)
+            if account is not None:
+                account.aftermath.notes.keep(note)
+                self._records.append(note)
 
     # --- inside: `now` is the account's time here --------------------------------------------------
 
@@ -559,7 +543,7 @@ class Provider:
         now: datetime,
     ) -> Acceptance:
         account.booked += 1
-        destinies = self._destinies(account, attempt, taken, now)
+        destinies = account.aftermath.destinies(taken, self._foretold.get(attempt.id, {}), now)
         acceptance = Acceptance(
             id=message_name(self.seed, account.name, account.booked),
             number=account.booked,
@@ -582,7 +566,6 @@ class Provider:
             headers=submission.headers,
         )
         account.ledger.book(acceptance)
-        account.events.book(acceptance)
         if submission.key is not None:
             # Whether keys are honoured is asked when they are looked up; what happened is remembered anyway.
             account.keys.finish(submission.key, acceptance)
@@ -590,31 +573,8 @@ class Provider:
         # The attempt goes first: whoever finds the acceptance after a crash finds its attempt too.
         self._keep(attempt)
         self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
-        if acceptance.destinies:
-            self._suppress_in_time(acceptance, now)
+        self.remember(account.aftermath.book(acceptance))
         return acceptance
-
-    def _destinies(
-        self, account: Account, attempt: Attempt, taken: tuple[str, ...], now: datetime
-    ) -> tuple[tuple[str, Destiny], ...]:
-        """Return what is decided of the recipients of a mail that is being booked."""
-        destinies = dict(self._foretold.get(attempt.id, {}))
-        for recipient in taken:
-            reason = account.suppressions.reason(recipient, now)
-            if reason is not None:
-                destinies[recipient] = suppressed(reason)
-        return tuple((recipient, destinies[recipient]) for recipient in taken if recipient in destinies)
-
-    def _suppress_in_time(self, acceptance: Acceptance, now: datetime) -> None:
-        """Put recipients on the list who will have bounced or complained, from that moment on."""
-        for position, recipient in enumerate(acceptance.recipients):
-            if acceptance.destiny_of(recipient).fate not in SUPPRESSES:
-                continue
-            for step in steps_of(acceptance, position):
-                if step.suppressing is not None:
-                    since = acceptance.accepted_at + timedelta(seconds=step.after_s)
-                    entry = Suppression(address=recipient, reason=step.suppressing, since=since)
-                    self.suppress(acceptance.account, entry, now)
 
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
         attempt.answer = spoken(refused)
@@ -646,12 +606,6 @@ class Provider:
                 )
         attempt.answer = spoken(words)
         return Verdict(accepted=accepted, answer=words, words=words, acceptance=acceptance)
-
-    def _note(self, note: Noted, now: datetime) -> None:
-        account = self.account(note.account, now)
-        account.notes.keep(note)
-        if note.topic == SUPPRESSION and note.facts is not None:
-            account.suppressions.add(suppression_from(note.name, note.facts))
 
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations

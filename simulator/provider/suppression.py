@@ -59,6 +59,10 @@ class Suppressions:
         entry = self._entries.get(address.lower())
         return entry.reason if entry is not None and entry.since <= now else None
 
+    def addresses(self) -> list[str]:
+        """Return all addresses, those among them whose moment is still to come."""
+        return sorted(self._entries)
+
     def at(self, now: datetime) -> Iterator[Suppression]:
         """Yield the entries in force at `now`, in the order of their addresses."""
         for _, entry in sorted(self._entries.items()):

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator.clock import Clock
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
-from simulator.servers.control import attempts, health, messages, obligations, plan
+from simulator.servers.control import attempts, events, health, messages, obligations, plan
 from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
@@ -33,7 +33,7 @@ from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, attempts, obligations)
+NOUNS = (health, clocks, plan, messages, attempts, events, obligations)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:

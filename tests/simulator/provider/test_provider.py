@@ -240,8 +240,7 @@ def test_a_suppressed_address_stays_so_over_a_restart_and_can_be_lifted() -> Non
     it.restore(first.records(), after(5))
     send(it, mail(BOB), after(5))
 
-    assert it.lift("default", BOB.upper(), after(6))
-    assert not it.lift("default", BOB, after(6))
+    it.remember(it.accounts["default"].aftermath.lift(BOB.upper()))
     send(it, mail(BOB), after(7))
     again = provider(planned())
     again.restore([*it.records()], after(8))
@@ -254,7 +253,9 @@ def test_a_suppressed_address_stays_so_over_a_restart_and_can_be_lifted() -> Non
 def test_an_address_can_be_suppressed_by_hand() -> None:
     """One of several recipients is suppressed; the mail goes to the other. A reset forgets the list."""
     it = provider()
-    it.suppress("default", Suppression(address=BOB, reason="manual", since=NOW), NOW)
+    it.remember(
+        it.accounts["default"].aftermath.suppress(Suppression(address=BOB, reason="manual", since=NOW))
+    )
     _, verdict = send(it, mail(BOB, ANN))
 
     assert verdict is not None
@@ -270,7 +271,7 @@ def test_what_happens_to_mail_is_told_again_after_a_restart() -> None:
     send(first, mail(BOB))
     it = provider(planned())
     it.restore(first.records(), after(5))
-    logs = [each.accounts["default"].events for each in (first, it)]
+    logs = [each.accounts["default"].aftermath.events for each in (first, it)]
     for log in logs:
         log.advance(after(5))
 
