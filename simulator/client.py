@@ -147,9 +147,8 @@ class ControlClient:
     # --- what became of mail ------------------------------------------------------------------------
 
     def events(self, **filters: str) -> list[Json]:
-        """Return what has happened, in order. Filters: `type`, `to`, `email_id`, `message_id`, `key`, `after`, `limit`."""
-        events: list[Json] = self._json("GET", "events", query=filters)["events"]
-        return events
+        """Return what has happened, in order. Filters: `type`, `to`, `email_id`, `message_id`, `key`."""
+        return self._all("events", filters)
 
     def wait_for_events(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
         """Wait until `count` events match; raise `TimeoutError` if they do not come."""

@@ -214,16 +214,17 @@ class EventShown(Event):
 
 
 class Events(TypedDict):
-    """Events, in the order in which they happened."""
+    """A page of events."""
 
     events: list[EventShown]
-    more: Annotated[bool, _says("True: there are more; ask again `after` the last number.")]
+    next: Next
 
 
 class EventsFound(TypedDict):
     """What a wait ended with."""
 
     events: list[EventShown]
+    next: Next
     complete: Annotated[bool, _says("False: time was up before enough had come.")]
 
 

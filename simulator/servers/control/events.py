@@ -14,10 +14,12 @@ from simulator import shapes
 from simulator.provider.events import NO_MAIL, Event, event_as_json, facts_about
 from simulator.provider.fate import Happening
 from simulator.provider.provider import Account
+from simulator.provider.search import page_of
 from simulator.provider.suppression import Suppression
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, choice, text, whole
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
+from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -32,11 +34,6 @@ FILTERS = (
     text("message_id", "A Message-ID, with or without its angle brackets."),
     text("key", "An idempotency key."),
 )
-_PAGE = (
-    whole("after", "Only events after this number, for reading on.", default=0),
-    whole("limit", "At most so many.", default=1_000, least=1, most=10_000),
-)
-
 #: As `shapes.Line` says it.
 _LINE = re.compile(rf"[^\x00-\x1f\x7f]{{1,{shapes.MAX_LINE_CHARS}}}")
 
@@ -45,17 +42,27 @@ _LINE = re.compile(rf"[^\x00-\x1f\x7f]{{1,{shapes.MAX_LINE_CHARS}}}")
 
 
 async def list_events(context: Context, asked: Asked) -> Response:
-    found = _found(context, asked, asked.given["after"])
-    page = found[: asked.given["limit"]]
-    return Said(shapes.Events(events=page, more=len(found) > len(page)))
+    found = _happened(context, asked)
+    after, newest_first = asked.given["after"], asked.given["newest_first"]
+    if newest_first:
+        found.reverse()
+    page = page_of(
+        (
+            (number, each)
+            for number, each in found
+            if after is None or (number < after if newest_first else number > after)
+        ),
+        asked.given["limit"],
+    )
+    return Said(shapes.Events(events=[*page.found], next=following(page.cursor)))
 
 
 async def wait_for_events(context: Context, asked: Asked) -> Response:
-    count, account = asked.given["count"], asked.account.name
+    count, limit, account = asked.given["count"], asked.given["limit"], asked.account.name
     coming = asyncio.Event()
 
-    def look() -> tuple[list[shapes.EventShown], bool]:
-        found = _found(context, asked, 0)
+    def look() -> tuple[list[tuple[int, shapes.EventShown]], bool]:
+        found = _happened(context, asked)
         coming.set()
         return found, len(found) >= count
 
@@ -76,7 +83,8 @@ async def wait_for_events(context: Context, asked: Asked) -> Response:
         found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
     finally:
         ticking.cancel()
-    return Said(shapes.EventsFound(events=found, complete=complete))
+    page = page_of(found, limit)
+    return Said(shapes.EventsFound(events=[*page.found], next=following(page.cursor), complete=complete))
 
 
 async def push_event(context: Context, asked: Asked) -> Response:
@@ -90,14 +98,15 @@ async def push_event(context: Context, asked: Asked) -> Response:
     return Said(event_as_json(event))
 
 
-def _found(context: Context, asked: Asked, after: int) -> list[shapes.EventShown]:
+def _happened(context: Context, asked: Asked) -> list[tuple[int, shapes.EventShown]]:
+    """Return the events that are asked for and have happened by now, in order."""
     account = context.again(asked.account)
     events = account.aftermath.events
     events.advance(account.clock.now(context.now()))
     wanted = {each.name: asked.given[each.name] for each in FILTERS if asked.given[each.name] is not None}
     return [
-        shapes.EventShown(number=number, **event_as_json(event))  # type: ignore[typeddict-item] # built in the pure part
-        for number, event in events.since(after)
+        (number, shapes.EventShown(number=number, **event_as_json(event)))  # type: ignore[typeddict-item] # built in the pure part
+        for number, event in events.since(0)
         if _meets(event, wanted)
     ]
 
@@ -218,7 +227,7 @@ ENDPOINTS = (
         says="List what has happened to mail, in order.",
         does=list_events,
         gives=Answer(shape=shapes.Events),
-        parameters=(*FILTERS, *_PAGE),
+        parameters=(*FILTERS, *PAGING),
     ),
     Endpoint(
         method="POST",
@@ -234,7 +243,7 @@ ENDPOINTS = (
         says="Wait until enough events match.",
         does=wait_for_events,
         gives=Answer(shape=shapes.EventsFound),
-        parameters=(*FILTERS, COUNT, TIMEOUT),
+        parameters=(*FILTERS, LIMIT, COUNT, TIMEOUT),
     ),
     Endpoint(
         method="GET",

@@ -23,7 +23,9 @@ def types(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def test_events_come_when_their_time_has_come(simulator: Running, control: ControlClient) -> None:
+def test_events_come_when_their_time_has_come(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
     """By the account's clock, in order, numbered."""
     control.add_rules({"fault": "fate", "fate": "complaint", "recipient": BOB, "after_s": 3600})
     send(simulator, ADA, key="k1")
@@ -41,8 +43,11 @@ def test_events_come_when_their_time_has_come(simulator: Running, control: Contr
         "email.complained",
     ]
     assert [event["data"]["key"] for event in control.events(key="k1")] == ["k1", "k1"]
-    assert control.events(after="3") == events[3:]
-    assert control.events(limit="2") == events[:2]
+    page = web.get("events", params={"limit": 2}).json()
+    assert (page["events"], page["next"]) == (events[:2], "2")
+    assert web.get("events", params={"after": "3"}).json() == {"events": events[3:], "next": None}
+    page = web.get("events", params={"newest_first": "true", "after": "4"}).json()
+    assert page["events"] == events[2::-1]
     assert types(control.events(type="email.complained")) == ["email.complained"]
 
 
