@@ -96,7 +96,7 @@ class ControlClient:
         return self._json("GET", "plan")
 
     def set_plan(self, plan: Mapping[str, Any]) -> Json:
-        """Replace the plan: `{"seed": …, "rule": […], "idempotency": {…}, "limits": {…}}`."""
+        """Replace the plan: `{"seed": …, "rule": […], "idempotency": {…}, "limits": {…}, "smtp": {…}}`."""
         return self._json("PUT", "plan", body=dict(plan))
 
     def add_rules(self, *rules: Mapping[str, Any]) -> Json:

@@ -97,6 +97,7 @@ class PlanGiven(TypedDict, total=False):
     idempotency: dict[str, Any]
     limits: dict[str, Any]
     limit: list[dict[str, Any]]
+    smtp: dict[str, Any]
 
 
 class RulesToAdd(TypedDict):
@@ -113,9 +114,28 @@ class PlanShown(TypedDict):
     idempotency: dict[str, Any]
     limits: dict[str, Any]
     limit: Annotated[list[dict[str, Any]], _says("Limits per address, sender or domain.")]
+    smtp: dict[str, Any]
 
 
 # --- messages ---------------------------------------------------------------------------------------
+
+
+class DsnRecipient(TypedDict):
+    """What the sender wants to be told about one recipient (RFC 3461)."""
+
+    recipient: str
+    notify: Annotated[list[str], _says("`NEVER`, or some of `SUCCESS`, `FAILURE`, `DELAY`; empty: not said.")]
+    orcpt: Annotated[str | None, _says("The original recipient with its type, decoded.")]
+
+
+class Dsn(TypedDict):
+    """What an SMTP sender asked to be told about the delivery (RFC 3461)."""
+
+    ret: Annotated[
+        str | None, _says("How much of the mail a notification brings back.", enum=["FULL", "HDRS", None])
+    ]
+    envid: Annotated[str | None, _says("The sender's name for this mail, decoded.")]
+    recipients: list[DsnRecipient]
 
 
 class Message(TypedDict):
@@ -135,6 +155,7 @@ class Message(TypedDict):
     obligation: Annotated[str | None, _says("The mail's `X-Obligation` header.")]
     fate: Annotated[str, _says("What becomes of it.", enum=[*Fate])]
     fates: Annotated[dict[str, str], _says("What becomes of it, by recipient.")]
+    dsn: Annotated[Dsn | None, _says("What the sender asked to be told about the delivery.")]
     copies_of_body: Annotated[int, _says("Acceptances of the very same bytes in this account.")]
     attempt: Annotated[str, _says("The attempt that brought it.")]
 

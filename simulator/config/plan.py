@@ -14,10 +14,11 @@ from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
 from simulator.config.place import Place, PlanError, refuse_unknown, shown
 from simulator.config.rules import read_rules
+from simulator.config.smtp import read_smtp
 from simulator.provider.plan import Plan
 from simulator.provider.provider import Setup
 
-PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit")
+PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit", "smtp")
 
 
 def read_plan_file(path: str | Path) -> Setup:
@@ -82,4 +83,5 @@ def read_plan(data: Mapping[str, Any], source: str) -> Setup:
         keys=read_keys(data.get("idempotency", {}), place.at("[idempotency]")),
         limits=read_limits(data.get("limits", {}), place.at("[limits]")),
         limit=read_limit(data.get("limit", []), place),
+        smtp=read_smtp(data.get("smtp", {}), place.at("[smtp]")),
     )

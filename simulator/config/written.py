@@ -60,7 +60,7 @@ def _written_retry(retry: RetryAfter) -> float | str:
 
 
 def plan_as_json(account: Account) -> dict[str, Any]:
-    """Return what the control API shows of an account's plan: its rules with their counts, keys, limits."""
+    """Return what the control API shows of an account's plan: its rules with their counts, its settings."""
     return {
         "seed": account.plan.plan.seed,
         "rules": [
@@ -69,6 +69,7 @@ def plan_as_json(account: Account) -> dict[str, Any]:
         "idempotency": dataclasses.asdict(account.setup.keys),
         "limits": dataclasses.asdict(account.setup.limits),
         "limit": [limit_as_json(limit) for limit in account.setup.limit],
+        "smtp": dataclasses.asdict(account.setup.smtp),
     }
 
 
@@ -80,4 +81,5 @@ def setup_as_json(setup: Setup) -> dict[str, Any]:
         "idempotency": dataclasses.asdict(setup.keys),
         "limits": dataclasses.asdict(setup.limits),
         "limit": [limit_as_json(limit) for limit in setup.limit],
+        "smtp": dataclasses.asdict(setup.smtp),
     }

@@ -6,6 +6,7 @@ everything that touches the connection.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import assert_never
 
@@ -82,6 +83,8 @@ _USUAL_BY_CLASS: dict[int, tuple[str | None, str]] = {
     5: ("5.0.0", "refused for good"),
 }
 
+_ENHANCED = re.compile(rb"(?m)^(\d{3}[ -])[245]\.\d{1,3}\.\d{1,3} ")
+
 #: Bytes that are a line, but no reply: no code, and not even UTF-8.
 GARBLED = b"\xff\xfe2S0 m@il b0x \x00\xa7 ok\r\n"
 
@@ -116,6 +119,11 @@ def lines(code: int, enhanced: str | None, text: str) -> bytes:
     parts = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     out = [f"{code}-{prefix}{part}" for part in parts[:-1]] + [f"{code} {prefix}{parts[-1]}"]
     return "".join(f"{line}\r\n" for line in out).encode("utf-8", "replace")
+
+
+def without_enhanced(whole: bytes) -> bytes:
+    """Return a reply without its enhanced codes."""
+    return _ENHANCED.sub(rb"\1", whole)
 
 
 def part_of(whole: bytes) -> bytes:

@@ -13,19 +13,21 @@ from simulator.provider.ledger import Attempt, Decision, Ledger
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Plan, PlanState
+from simulator.provider.smtp import SmtpRules
 
 DEFAULT_ACCOUNT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How an account behaves: its plan, its treatment of keys, its limits."""
+    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP."""
 
     plan: Plan = Plan()
     keys: KeyRules = KeyRules()
     limits: Limits = Limits()
     limit: tuple[Limit, ...] = ()
     """More limits on throughput: per address, sender, domain."""
+    smtp: SmtpRules = SmtpRules()
 
     @property
     def throughput(self) -> tuple[Limit, ...]:

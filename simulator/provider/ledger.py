@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
+from simulator.provider.message import Dsn
 from simulator.provider.search import PAGE, Page, Search, bare, folded, page_of
 
 
@@ -49,6 +50,8 @@ class Acceptance:
     """The mail's header fields, unfolded, in their order."""
     batch: str | None = None
     """The attempt that stands for the whole request, where one request brought several mails."""
+    dsn: Dsn | None = None
+    """SMTP: what the sender asked to be told about the delivery."""
 
     def destiny_of(self, recipient: str) -> Destiny:
         """Return what becomes of this mail to one of its recipients."""

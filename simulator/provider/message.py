@@ -19,6 +19,29 @@ HEADER_LIMIT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DsnRecipient:
+    """What a sender wants to be told about one recipient (RFC 3461, sections 4.1 and 4.2)."""
+
+    recipient: str
+    notify: tuple[str, ...] = ()
+    """`NEVER`, or some of `SUCCESS`, `FAILURE`, `DELAY`; empty: not said."""
+    orcpt: str | None = None
+    """The original recipient with its type, as `rfc822;ann@example.org`, decoded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dsn:
+    """What a sender wants to be told about the delivery of a mail (RFC 3461)."""
+
+    ret: str | None = None
+    """`FULL` or `HDRS`: how much of the mail a notification brings back."""
+    envid: str | None = None
+    """The sender's name for this mail, decoded."""
+    recipients: tuple[DsnRecipient, ...] = ()
+    """Recipients about whom something was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """One mail as the provider got it, whatever wire it came over."""
 
@@ -36,6 +59,8 @@ class Submission:
     """Message-ID with its angle brackets."""
     headers: tuple[tuple[str, str], ...] = ()
     subject: str = ""
+    dsn: Dsn | None = None
+    """SMTP: what the sender asked to be told; None: nothing was said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +134,7 @@ def from_bytes(
     recipients: Sequence[str],
     key: str | None = None,
     fingerprint: str | None = None,
+    dsn: Dsn | None = None,
 ) -> Submission:
     """Build a submission around a finished message; headers are read from it once."""
     headers = read_headers(raw)
@@ -123,6 +149,7 @@ def from_bytes(
         message_id=message_id.strip() if message_id else None,
         headers=headers,
         subject=readable(header(headers, "Subject") or ""),
+        dsn=dsn,
     )
 
 

@@ -564,6 +564,7 @@ class Provider:
             fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
+            dsn=submission.dsn,
         )
         account.ledger.book(acceptance)
         if submission.key is not None:

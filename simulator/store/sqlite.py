@@ -31,6 +31,7 @@ from simulator.provider.ledger import (
     Tried,
     Wiped,
 )
+from simulator.provider.message import Dsn, DsnRecipient
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation, Reported
 from simulator.provider.provider import Record
@@ -302,6 +303,7 @@ def _acceptance(facts: dict[str, Any]) -> Acceptance:
             "refused": _refused(facts["refused"]),
             "fate": Fate(facts["fate"]),
             "headers": tuple((name, value) for name, value in facts.get("headers", ())),
+            "dsn": _dsn(facts.get("dsn")),
             # Ledgers of the first schema know no destinies.
             "destinies": tuple(
                 (recipient, Destiny(**destiny | {"fate": Fate(destiny["fate"])}))
@@ -309,6 +311,13 @@ def _acceptance(facts: dict[str, Any]) -> Acceptance:
             ),
         }
     )
+
+
+def _dsn(facts: dict[str, Any] | None) -> Dsn | None:
+    if facts is None:
+        return None
+    recipients = (DsnRecipient(**each | {"notify": tuple(each["notify"])}) for each in facts["recipients"])
+    return Dsn(**facts | {"recipients": tuple(recipients)})
 
 
 def _attempt(facts: dict[str, Any]) -> Attempt:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from simulator import shapes
 from simulator.provider.fate import Fate
 from simulator.provider.ledger import Acceptance
+from simulator.provider.message import Dsn
 from simulator.provider.provider import Account
 from simulator.provider.search import Search
 from simulator.servers.control.context import Context
@@ -120,8 +121,22 @@ def shown(account: Account, each: Acceptance) -> shapes.Message:
         obligation=each.obligation,
         fate=each.fate.value,
         fates={recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
+        dsn=_dsn(each.dsn),
         copies_of_body=account.ledger.copies(each.sha256),
         attempt=each.attempt,
+    )
+
+
+def _dsn(dsn: Dsn | None) -> shapes.Dsn | None:
+    if dsn is None:
+        return None
+    return shapes.Dsn(
+        ret=dsn.ret,
+        envid=dsn.envid,
+        recipients=[
+            shapes.DsnRecipient(recipient=each.recipient, notify=list(each.notify), orcpt=each.orcpt)
+            for each in dsn.recipients
+        ],
     )
 
 

@@ -18,6 +18,8 @@ AUTH_LIMIT_BYTES = 12_288
 
 
 class Auth(Dialogue):
+    """The command that says who the sender is."""
+
     @syntax("AUTH mechanism [initial-response]")
     async def smtp_AUTH(self, arg: str) -> None:
         if not await self._in_order(transaction=False):
@@ -48,6 +50,8 @@ class Auth(Dialogue):
         """Do the exchange of PLAIN (RFC 4616) or LOGIN; return the user. None: the sender is gone."""
         mechanism, _, initial = arg.partition(" ")
         match mechanism.upper():
+            case known if known and known not in self._rules.auth:
+                raise Objection(504, "5.5.4", f"mechanism not known here: {' or '.join(self._rules.auth)}")
             case "":
                 raise Objection(501, "5.5.4", "syntax: AUTH mechanism [initial-response]")
             case "PLAIN":
@@ -62,8 +66,8 @@ class Auth(Dialogue):
                 user = _unbase64(initial) if initial else await self._challenge(b"Username:")
                 if user is None or await self._challenge(b"Password:") is None:
                     return None
-            case _:
-                raise Objection(504, "5.5.4", "mechanism not known here: PLAIN or LOGIN")
+            case other:
+                raise AssertionError(f"{other} is offered, but there is no exchange for it")
         if not user:
             raise Objection(535, "5.7.8", "there is no user name")
         return user.decode("utf-8", "replace")

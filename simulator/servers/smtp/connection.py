@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, cast
 
-from aiosmtpd.smtp import SMTP, Envelope, Session
+from aiosmtpd.smtp import SMTP, Session
 
-from simulator.dialects.smtp import GARBLED, part_of, reply
+from simulator.dialects.smtp import GARBLED, part_of, reply, without_enhanced
 from simulator.provider.answer import Reply, Words
 from simulator.provider.ledger import AttemptState
+from simulator.provider.smtp import SmtpRules
 from simulator.servers.smtp.inbox import Inbox
 from simulator.servers.wire import Line
 
 if TYPE_CHECKING:
     from simulator.servers.smtp.server import SmtpServer
 
-_BARE_ENHANCED = re.compile(rb"(?m)^(\d{3}[ -])[245]\.\d{1,3}\.\d{1,3} ")
+
+#: Of an account that a reset has just taken away.
+DEFAULT_RULES = SmtpRules()
 
 
 class Connection(SMTP):
@@ -29,7 +31,6 @@ class Connection(SMTP):
     """
 
     session: Session
-    envelope: Envelope
 
     def __init__(self, server: SmtpServer) -> None:
         self.hostname = server.hostname
@@ -40,7 +41,6 @@ class Connection(SMTP):
         self._clock = server.clock
         self._loop = asyncio.get_running_loop()
         self.session = Session(self._loop)
-        self.envelope = Envelope()
         self.task: asyncio.Task[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._writable: asyncio.Future[None] | None = None
@@ -62,8 +62,8 @@ class Connection(SMTP):
         self._line = Line(stream, turn_deaf=self._inbox.turn_deaf)
         self._peer = _peer(transport)
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
-        if self._server.idle_timeout_s is not None:
-            self._timer = self._loop.call_later(self._server.idle_timeout_s, self._look_for_idleness)
+        if (timeout_s := self._rules.idle_timeout_s) is not None:
+            self._timer = self._loop.call_later(timeout_s, self._look_for_idleness)
         self.task = self._loop.create_task(self.converse())
         self._server.joined(self)
 
@@ -120,8 +120,9 @@ class Connection(SMTP):
 
     def _look_for_idleness(self) -> None:
         # One timer for the whole life of a connection; a new one per command would cost more than the command.
-        timeout_s = self._server.idle_timeout_s
-        assert timeout_s is not None
+        timeout_s = self._rules.idle_timeout_s
+        if timeout_s is None:
+            return
         since = self._inbox.waiting_since
         waited_s = 0.0 if since is None else self._clock.monotonic() - since
         if waited_s >= timeout_s:
@@ -129,14 +130,22 @@ class Connection(SMTP):
         else:
             self._timer = self._loop.call_later(timeout_s - waited_s, self._look_for_idleness)
 
+    @property
+    def _rules(self) -> SmtpRules:
+        """How SMTP is spoken with this sender: the settings of its account, as they are now."""
+        account = self._provider.accounts.get(self._attempt.account)
+        return DEFAULT_RULES if account is None else account.setup.smtp
+
     # --- the voice --------------------------------------------------------------------------------
 
     async def speak(self, words: Words) -> None:
         """Say them whole, and wait while the sender does not take them."""
         whole = reply(words, self._clock.now())
-        if self._stage_now in ("connect", "ehlo") and isinstance(words, Reply) and words.enhanced is None:
+        if isinstance(words, Reply) and (words.text is not None or words.enhanced is not None):
+            pass  # A rule has the last word.
+        elif self._stage_now in ("connect", "ehlo") or not self._rules.offers("ENHANCEDSTATUSCODES"):
             # RFC 2034, section 4: no enhanced codes in the greeting and in the reply to EHLO or HELO.
-            whole = whole if words.text is not None else _BARE_ENHANCED.sub(rb"\1", whole)
+            whole = without_enhanced(whole)
         self._said = first_line(whole)
         self._write(whole)
         if self._writable is not None:
@@ -156,6 +165,8 @@ class Connection(SMTP):
             self._line.transport.write(data)
 
     async def _say(self, data: bytes) -> None:
+        if self._rules.hide and not self._rules.offers("ENHANCEDSTATUSCODES"):
+            data = without_enhanced(data)
         self._write(data)
         if self._writable is not None:
             await self._writable

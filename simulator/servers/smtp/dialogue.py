@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosmtpd.smtp import Envelope
-
 from simulator.dialects.smtp import lines
 from simulator.provider.answer import Answer, Garble, Hang, Reply, spoken
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Detail
 from simulator.servers.smtp.connection import Connection, first_line
+from simulator.servers.smtp.envelope import Envelope
 from simulator.servers.smtp.inbox import Trouble
+from simulator.servers.smtp.offers import offered
 
 if TYPE_CHECKING:
     from simulator.servers.smtp.server import SmtpServer
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 #: Longest command line in octets, with CRLF. RFC 5321, section 4.5.3.1.4, asks for 512, and the extensions we
 #: offer for 553 more on MAIL (RFC 1870, 6152, 6531, 4954) and 500 on RCPT (RFC 3461).
 COMMAND_LIMIT_BYTES = 2_048
-#: Recipients of one transaction where the account has no limit: memory must stay bounded.
-RECIPIENT_LIMIT = 10_000
+#: Commands that are only known where their keyword is offered.
+_KEYWORD_OF = {"BDAT": "CHUNKING", "AUTH": "AUTH"}
 #: Commands in a row that are none: somebody speaks another protocol.
 PATIENCE = 20
 
@@ -46,8 +46,6 @@ class Outcome(Enum):
     """Something unintelligible was said: do nothing and say nothing."""
 
 
-#: First digit of the code with which a command succeeds.
-_YES = {"data": 3}
 _SERVICE_READY = 220
 _CLOSING = 421
 
@@ -59,6 +57,7 @@ class Dialogue(Connection):
 
     def __init__(self, server: SmtpServer) -> None:
         super().__init__(server)
+        self._envelope = Envelope()
         self._turned_away = False
         self._bogus = 0
         self._credential: str | None = None
@@ -75,8 +74,20 @@ class Dialogue(Connection):
         self._moved()
         return answer
 
-    async def _pass(self, stage: str, usual: bytes, detail: Detail = Detail()) -> Outcome:
-        """Go through a stage: ask what goes wrong, and let it happen."""
+    async def _pass(
+        self,
+        stage: str,
+        usual: bytes,
+        detail: Detail = Detail(),
+        *,
+        yes: int = 2,
+        before_no: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Outcome:
+        """Go through a stage: ask what goes wrong, and let it happen.
+
+        `yes` is the first digit of the code with which the command succeeds; `before_no` is done before a no is said
+        (False: there is nobody to say it to any more).
+        """
         self._stage_now, self._usual = stage, usual
         answer = self._ask(stage, detail)
         if answer is None:
@@ -89,6 +100,14 @@ class Dialogue(Connection):
         if not ended:
             attempt.answer = spoken(rest)
             self._moved()
+        is_yes = isinstance(rest, Reply) and rest.code // 100 == yes
+        if (
+            before_no is not None
+            and isinstance(rest, Reply | Garble)
+            and not is_yes
+            and not await before_no()
+        ):
+            return Outcome.NO
         sent = await self._deliver(rest)
         if ended:
             # Its story is told; only the names of the rules that met it afterwards are new.
@@ -100,7 +119,7 @@ class Dialogue(Connection):
             return Outcome.NO
         if isinstance(rest, Garble):
             return Outcome.NOISE
-        return Outcome.YES if rest.code // 100 == _YES.get(stage, 2) else Outcome.NO
+        return Outcome.YES if is_yes else Outcome.NO
 
     async def _deliver(self, answer: Answer) -> Sent:
         """Let the wire do it, and see whether the dialogue goes on afterwards."""
@@ -135,13 +154,13 @@ class Dialogue(Connection):
 
     def _end(self) -> None:
         """The transaction is over, however it ended."""
-        self.envelope = Envelope()
+        self._envelope = Envelope()
         self._provider.close(self._attempt, self._clock.now())
         self._moved()
 
     def _abandon(self, why: str) -> None:
         """The sender gave the transaction up, if there was one."""
-        if self.envelope.mail_from is None or self._attempt.state is AttemptState.CLOSED:
+        if self._envelope.sender is None or self._attempt.state is AttemptState.CLOSED:
             return
         attempt = self._attempt
         if attempt.sent is Sent.UNKNOWN:
@@ -167,10 +186,9 @@ class Dialogue(Connection):
         ours = self._server.max_message_bytes
         return ours if limit is None else min(limit, ours)
 
-    def _recipient_limit(self) -> int:
-        account = self._provider.accounts.get(self._attempt.account)
-        limit = account.setup.limits.max_recipients if account is not None else None
-        return RECIPIENT_LIMIT if limit is None else min(limit, RECIPIENT_LIMIT)
+    def _offered(self) -> frozenset[str]:
+        """Return the keywords of EHLO that hold now."""
+        return offered(self._rules, can_start_tls=False, is_secure=False)
 
     # --- the dialogue -----------------------------------------------------------------------------
 
@@ -192,7 +210,8 @@ class Dialogue(Connection):
             self._line.hang_up()
 
     async def _listen(self) -> None:
-        greeting = lines(_SERVICE_READY, None, f"{self.hostname} ESMTP ready")
+        banner = self._rules.banner
+        greeting = lines(_SERVICE_READY, None, f"{self.hostname} ESMTP ready" if banner is None else banner)
         match await self._pass("connect", greeting):
             case Outcome.NORMAL:
                 await self._say(greeting)
@@ -222,14 +241,24 @@ class Dialogue(Connection):
             # for a CRLF that never comes would make it a riddle. So the line is refused, and said why.
             await self._say(lines(500, "5.5.2", "lines end with CRLF, this one ended with LF only"))
             return
-        verb, _, arg = line[:-2].decode("utf-8", "surrogateescape").partition(" ")
+        text = line[:-2]
+        if b"\r" in text or b"\0" in text:
+            # The same section for CR; NUL is no character of a command (RFC 5321, section 4.1.2).
+            await self._say(lines(500, "5.5.2", "there is a CR or a NUL within the command line"))
+            return
+        if not self._may_pipeline(line):
+            await self._say(
+                lines(503, "5.5.0", "PIPELINING is not offered: wait for the reply to each command")
+            )
+            return
+        verb, _, arg = text.decode("utf-8", "surrogateescape").partition(" ")
         # Only ASCII: upper() makes an I of a dotless one.
         verb = verb.upper() if verb.isascii() else ""
         if self._turned_away and verb != "QUIT":
             await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
             return
         command = self._commands.get(verb)
-        if command is not None:
+        if command is not None and self._knows(verb):
             self._bogus = 0
             await command(self, arg.strip(" "))
             return
@@ -240,12 +269,23 @@ class Dialogue(Connection):
             return
         await self._say(lines(500, "5.5.1", "command not recognised"))
 
+    def _knows(self, verb: str) -> bool:
+        """Tell whether a command of ours is one here, too."""
+        keyword = _KEYWORD_OF.get(verb)
+        return keyword is None or keyword in self._offered()
+
+    def _may_pipeline(self, line: bytes) -> bool:
+        """RFC 2920: a sender waits for replies unless PIPELINING is offered (the chunk of BDAT comes at once)."""
+        if not self._inbox.data or self.session.host_name is None or self._rules.offers("PIPELINING"):
+            return True
+        return line[:5].upper() == b"BDAT "
+
     async def _in_order(self, *, transaction: bool) -> bool:
         """Say 503 unless the sender introduced itself and a transaction is (not) going on, as wanted."""
         if self.session.host_name is None:
             await self._say(lines(503, "5.5.1", "say EHLO first"))
             return False
-        if (self.envelope.mail_from is not None) is not transaction:
+        if (self._envelope.sender is not None) is not transaction:
             missing = "say MAIL first" if transaction else "a mail transaction is going on"
             await self._say(lines(503, "5.5.1", missing))
             return False

@@ -6,11 +6,15 @@ from aiosmtpd.smtp import syntax
 
 from simulator.dialects.smtp import lines
 from simulator.servers.smtp.dialogue import Dialogue, Outcome
+from simulator.servers.smtp.offers import ehlo_reply
+from simulator.servers.smtp.syntax import is_host
 
 
 class Hello(Dialogue):
+    """The commands that come before everything else."""
+
     async def _hello(self, name: str, command: str, usual: bytes) -> None:
-        if not name or len(name.split()) != 1 or not name.isprintable():
+        if not is_host(name):
             await self._say(lines(501, None, f"syntax: {command} host"))
             return
         outcome = await self._pass("ehlo", usual)
@@ -28,17 +32,12 @@ class Hello(Dialogue):
 
     @syntax("EHLO hostname")
     async def smtp_EHLO(self, hostname: str) -> None:
-        offers = (
-            self.hostname,
-            f"SIZE {self._size_limit()}",
-            "PIPELINING",
-            "8BITMIME",
-            "SMTPUTF8",
-            "ENHANCEDSTATUSCODES",
-            "AUTH PLAIN LOGIN",
-            "HELP",
-        )
-        await self._hello(hostname, "EHLO", lines(250, None, "\n".join(offers)))
+        rules = self._rules
+        if not rules.ehlo:
+            await self._say(lines(502, "5.5.1", "EHLO is not implemented"))
+            return
+        usual = ehlo_reply(self.hostname, rules, self._offered(), self._size_limit())
+        await self._hello(hostname, "EHLO", usual)
 
     @syntax("STARTTLS")
     async def smtp_STARTTLS(self, arg: str) -> None:

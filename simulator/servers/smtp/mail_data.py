@@ -1,4 +1,8 @@
-"""Mail data on its way in: where it ends, where its headers end, and what it was before it was made transparent."""
+"""Mail data on its way in: where it ends, where its headers end, and what it was before it was made transparent.
+
+Works on whole pieces, not on lines: lines may be of any length (many real mails have lines far over the
+998 characters of RFC 5322), and 10 MB take milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,10 @@ from simulator.provider.message import HEADER_LIMIT_BYTES
 
 
 class MailData:
-    """Mail data on its way in: finds its end, takes the transparent dots out (RFC 5321, section 4.5.2).
+    """What follows DATA (RFC 5321, section 4.5.2): finds its end, takes the transparent dots out.
 
-    Works on whole chunks, not on lines: lines may be of any length (many real mails have lines far over the
-    998 characters of RFC 5322), and 10 MB take milliseconds. Only CRLF . CRLF is an end, whatever else looks
-    like one: a server that takes LF . LF for it lets strangers smuggle mail in (CVE-2023-51764).
+    Only CRLF . CRLF is an end, whatever else looks like one: a server that takes LF . LF for it lets strangers
+    smuggle mail in (CVE-2023-51764).
     """
 
     _END: ClassVar[bytes] = b"\r\n.\r\n"
@@ -64,7 +67,66 @@ class MailData:
         return None if self.too_large else mail
 
 
+class Chunks:
+    """What follows BDAT (RFC 3030): pieces whose sizes are told before, put together as they are."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._data = bytearray()
+        self._limit_bytes = limit_bytes
+        self._left = 0
+        self._head_searched = 0
+        self.too_large = False
+
+    def begin(self, size_bytes: int) -> None:
+        """A chunk of this size follows."""
+        self._left = size_bytes
+
+    def feed(self, inbox: bytearray) -> bool:
+        """Move what belongs to the chunk out of `inbox`. True: it is whole, the rest stays in `inbox`."""
+        if self._left <= len(inbox):
+            piece = inbox[: self._left]
+            del inbox[: self._left]
+        else:
+            piece = inbox[:]
+            inbox.clear()
+        self._left -= len(piece)
+        if not self.too_large:
+            self._data += piece
+            if len(self._data) > self._limit_bytes:
+                self.too_large = True
+                self._data.clear()
+        return self._left == 0
+
+    def head(self) -> bytes | None:
+        """Return the header block once it is whole (or longer than anybody reads); None before."""
+        if self.too_large:
+            return b""
+        end = self._data.find(b"\r\n\r\n", self._head_searched)
+        if end >= 0:
+            return bytes(self._data[: end + 4])
+        if len(self._data) > HEADER_LIMIT_BYTES:
+            return bytes(self._data)
+        self._head_searched = max(0, len(self._data) - 3)
+        return None
+
+    def raw(self) -> bytes | None:
+        """Return the mail; None if it is too large."""
+        return None if self.too_large else bytes(self._data)
+
+
 def has_bare_line_ends(raw: bytes) -> bool:
     """Tell whether there is a CR or LF that is not part of CRLF."""
     pairs = raw.count(b"\r\n")
     return raw.count(b"\r") != pairs or raw.count(b"\n") != pairs
+
+
+def has_longer_line(raw: bytes, limit_bytes: int) -> bool:
+    """Tell whether a line has more octets than that, without its CRLF."""
+    start = 0
+    while len(raw) - start > limit_bytes:
+        # The last line end that the limit allows; all the lines before it are shorter anyway.
+        end = raw.rfind(b"\r\n", start, start + limit_bytes + 2)
+        if end < 0:
+            return True
+        start = end + 2
+    return False

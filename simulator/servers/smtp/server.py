@@ -28,14 +28,12 @@ class SmtpServer:
         *,
         hostname: str,
         max_message_bytes: int = 64 * 1024 * 1024,
-        idle_timeout_s: float | None = 300.0,
         trouble_with_ledger: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Build a server that does not listen yet.
 
         `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
-        `max_message_bytes` holds where the account's own limit is larger or missing. `idle_timeout_s` is how long
-        a sender may keep us waiting (RFC 5321, section 4.5.3.2.7, wants five minutes); None: for ever.
+        `max_message_bytes` holds where the account's own limit is larger or missing.
         While `trouble_with_ledger` says something, mail is put off with 451.
         """
         self.provider = provider
@@ -45,7 +43,6 @@ class SmtpServer:
         self.clock = clock
         self.hostname = hostname
         self.max_message_bytes = max_message_bytes
-        self.idle_timeout_s = idle_timeout_s
         self.trouble_with_ledger = trouble_with_ledger
         self.connections_ever = 0
         self._sessions: set[Connection] = set()

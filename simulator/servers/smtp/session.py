@@ -47,7 +47,7 @@ class SmtpSession(Hello, Auth, Transaction):
         if help_text is not None:
             await self._say(lines(214, "2.0.0", f"syntax: {help_text}"))
         else:
-            known = " ".join(name for name in sorted(self._commands) if name not in ("EXPN", "STARTTLS"))
+            known = " ".join(name for name in sorted(self._commands) if name != "EXPN" and self._knows(name))
             await self._say(lines(214, "2.0.0", f"commands: {known}"))
 
 

@@ -5,13 +5,19 @@ Text in, text out; whatever is malformed is an `Objection` that carries the repl
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 from simulator.dialects.smtp import lines
 
-#: Longest mailbox in octets: a path of 256 without its brackets (RFC 5321, section 4.5.3.1.3). The 64 octets
-#: of a local part are not insisted on: return paths that carry a recipient are longer, and real servers take them.
-MAILBOX_LIMIT_BYTES = 254
+#: RFC 5321, section 4.5.3.1.1, and how `SmtpRules.max_local_part_bytes` begins.
+LOCAL_PART_LIMIT_BYTES = 64
+#: RFC 5321, section 4.5.3.1.2.
+DOMAIN_LIMIT_BYTES = 255
+#: What both make together with the @. Section 4.5.3.1.3 asks to take paths of 256, and allows to take longer ones.
+MAILBOX_LIMIT_BYTES = 320
+#: RFC 1035, section 2.3.4.
+LABEL_LIMIT_BYTES = 63
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\u0080-\U0010ffff]+"
 _QUOTED = r'"(?:[ !#-\[\]-~\u0080-\U0010ffff]|\\[ -~])*"'
@@ -21,29 +27,34 @@ _DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[!-Z^-~]+\])"
 _PATH = re.compile(
     # A source route must be understood and ignored (RFC 5321, section 4.1.1.3 and appendix C).
     rf"<(?:@{_DOMAIN}(?:,@{_DOMAIN})*:)?"
-    rf"(?P<mailbox>(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@{_DOMAIN})>(?= |\Z)"
+    rf"(?P<mailbox>(?P<local>{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?P<domain>{_DOMAIN}))>(?= |\Z)"
 )
 _NULL_PATH = re.compile(r"<>(?= |\Z)")
 _POSTMASTER = re.compile(r"<(?P<mailbox>postmaster)>(?= |\Z)", re.IGNORECASE)
+_HOST = re.compile(rf"{_DOMAIN}\.?\Z")
+_GENERAL_LITERAL = re.compile(r"[A-Za-z0-9-]*[A-Za-z0-9]:[!-Z^-~]+\Z")
 _PARAMETER = re.compile(r"(?P<key>[A-Za-z0-9][A-Za-z0-9\-]*)(?:=(?P<value>[!-<>-~\u0080-\U0010ffff]+))?\Z")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_XTEXT = re.compile(r"(?:[!-*,-<>-~]|\+[0-9A-F]{2})+\Z")
+_XCHAR = r"(?:[!-*,-<>-~]|\+[0-9A-F]{2})"
+_HEXCHAR = re.compile(r"\+([0-9A-F]{2})")
 
 #: Parameters of MAIL and what their values look like (None: there is no value).
 MAIL_PARAMETERS: dict[str, re.Pattern[str] | None] = {
     "SIZE": re.compile(r"[0-9]{1,20}\Z"),
     "BODY": re.compile(r"(?:7BIT|8BITMIME)\Z", re.IGNORECASE),
     "SMTPUTF8": None,
-    "AUTH": re.compile(r"(?:<>|(?:[!-*,-<>-~]|\+[0-9A-F]{2})+)\Z"),
+    "AUTH": re.compile(rf"(?:<>|{_XCHAR}+)\Z"),
     "RET": re.compile(r"(?:FULL|HDRS)\Z", re.IGNORECASE),
-    "ENVID": _XTEXT,
+    # RFC 3461, section 4.4: at most 100 characters.
+    "ENVID": re.compile(rf"(?=.{{1,100}}\Z){_XCHAR}+\Z"),
 }
-#: The same of RCPT. DSN is not announced, but senders that ask for it anyway need not fail here.
+#: The same of RCPT.
 RCPT_PARAMETERS: dict[str, re.Pattern[str] | None] = {
     "NOTIFY": re.compile(
         r"(?:NEVER|(?:SUCCESS|FAILURE|DELAY)(?:,(?:SUCCESS|FAILURE|DELAY)){0,2})\Z", re.IGNORECASE
     ),
-    "ORCPT": re.compile(r"[A-Za-z0-9\-]+;[!-<>-~\u0080-\U0010ffff]+\Z"),
+    # RFC 3461, section 4.2: at most 500 characters. UTF-8 is for the address type `utf-8` (RFC 6533, section 3).
+    "ORCPT": re.compile(r"(?=.{1,500}\Z)[A-Za-z0-9\-]+;[!-<>-~\u0080-\U0010ffff]+\Z"),
 }
 
 
@@ -55,7 +66,9 @@ class Objection(Exception):
         self.reply = lines(code, enhanced, text)
 
 
-def read_path(arg: str, keyword: str) -> tuple[str, str]:
+def read_path(
+    arg: str, keyword: str, *, local_part_limit_bytes: int = LOCAL_PART_LIMIT_BYTES
+) -> tuple[str, str]:
     """Split `FROM:<path> parameters` into mailbox and the rest. The null path gives an empty mailbox.
 
     RFC 5321, section 4.1.2, with two liberties that all real servers take: spaces after the colon, and an
@@ -68,21 +81,66 @@ def read_path(arg: str, keyword: str) -> tuple[str, str]:
     path = arg[len(keyword) :].lstrip(" ")
     if sending and (null := _NULL_PATH.match(path)) is not None:
         return "", path[null.end() :]
-    found = _PATH.match(path) or (None if sending else _POSTMASTER.match(path))
-    if found is None:
-        raise Objection(501, enhanced, f"bad address syntax: {command}:<local-part@domain>")
-    mailbox = found["mailbox"]
+    if (found := _PATH.match(path)) is None:
+        found = None if sending else _POSTMASTER.match(path)
+        if found is None:
+            raise Objection(501, enhanced, f"bad address syntax: {command}:<local-part@domain>")
+        return found["mailbox"], path[found.end() :]
+    mailbox, local, domain = found.group("mailbox", "local", "domain")
+    # Whatever is shorter than the tightest limit needs no closer look.
+    if len(mailbox) > LABEL_LIMIT_BYTES or not mailbox.isascii() or domain[0] == "[":
+        _look_closely(mailbox, local, domain, local_part_limit_bytes, enhanced)
+    elif len(local) > local_part_limit_bytes:
+        raise Objection(501, enhanced, f"a local part has at most {local_part_limit_bytes} octets")
+    return mailbox, path[found.end() :]
+
+
+def _look_closely(mailbox: str, local: str, domain: str, local_limit_bytes: int, enhanced: str) -> None:
     if _SURROGATE.search(mailbox) is not None:
         raise Objection(501, enhanced, "the address is not UTF-8")
-    if len(mailbox.encode()) > MAILBOX_LIMIT_BYTES:
-        raise Objection(501, enhanced, f"an address has at most {MAILBOX_LIMIT_BYTES} octets")
-    return mailbox, path[found.end() :]
+    for part, limit, what in (
+        (local, local_limit_bytes, "a local part"),
+        (domain, DOMAIN_LIMIT_BYTES, "a domain"),
+        (mailbox, max(MAILBOX_LIMIT_BYTES, local_limit_bytes), "an address"),
+    ):
+        if len(part.encode()) > limit:
+            raise Objection(501, enhanced, f"{what} has at most {limit} octets")
+    if domain[0] == "[":
+        if not is_literal(domain):
+            raise Objection(501, enhanced, "bad address literal: [192.0.2.1] or [IPv6:2001:db8::1]")
+    elif any(len(label.encode()) > LABEL_LIMIT_BYTES for label in domain.split(".")):
+        raise Objection(501, enhanced, f"a label of a domain has at most {LABEL_LIMIT_BYTES} octets")
+
+
+def is_literal(domain: str) -> bool:
+    """Tell whether this is an address literal (RFC 5321, section 4.1.3)."""
+    inner = domain[1:-1]
+    try:
+        if inner[:5].upper() == "IPV6:":
+            return "%" not in inner and bool(ipaddress.IPv6Address(inner[5:]))
+        if ":" not in inner:
+            return bool(ipaddress.IPv4Address(inner))
+    except ipaddress.AddressValueError:
+        return False
+    return _GENERAL_LITERAL.match(inner) is not None
+
+
+def is_host(name: str) -> bool:
+    """Tell whether this can follow EHLO or HELO: a domain or an address literal (RFC 5321, section 4.1.1.1).
+
+    That the name is the sender's own is not asked: section 4.1.4 forbids to refuse mail for it.
+    """
+    return (
+        len(name) <= DOMAIN_LIMIT_BYTES and _HOST.match(name) is not None and _SURROGATE.search(name) is None
+    )
 
 
 def read_parameters(rest: str, known: dict[str, re.Pattern[str] | None]) -> dict[str, str]:
     """Read ` KEY=VALUE KEY` (RFC 5321, section 4.1.2). Raises `Objection` for unknown or malformed ones."""
     parameters: dict[str, str] = {}
-    for word in rest.split():
+    for word in rest.split(" "):
+        if not word:
+            continue
         found = _PARAMETER.match(word)
         if found is None:
             raise Objection(501, "5.5.4", "bad parameter syntax: KEYWORD or KEYWORD=value")
@@ -96,6 +154,14 @@ def read_parameters(rest: str, known: dict[str, re.Pattern[str] | None]) -> dict
             raise Objection(501, "5.5.4", f"bad value of parameter {key}")
         parameters[key] = value or ""
     return parameters
+
+
+def from_xtext(text: str) -> str:
+    """Decode the xtext of RFC 3461, section 4."""
+    if "+" not in text or not text.isascii():
+        return text
+    octets = _HEXCHAR.sub(lambda found: chr(int(found[1], 16)), text)
+    return octets.encode("latin-1").decode("utf-8", "replace")
 
 
 def need_utf8(mailbox: str, allowed: bool) -> None:

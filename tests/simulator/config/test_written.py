@@ -17,6 +17,7 @@ from simulator.config.written import setup_as_json
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.provider import Provider
+from simulator.provider.smtp import SmtpRules
 from tests.simulator.config.plans import WRITTEN, one
 from tests.simulator.provider.mails import NOW
 
@@ -32,6 +33,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "idempotency": dataclasses.asdict(KeyRules()),
         "limits": dataclasses.asdict(Limits(burst=2)),
         "limit": [],
+        "smtp": dataclasses.asdict(SmtpRules()),
     }
 
 

@@ -39,6 +39,7 @@ def test_a_message_shows_what_was_accepted(simulator: Running, control: ControlC
         "obligation": "ref-1",
         "fate": "delivered",
         "fates": {"ada@example.com": "delivered", "bob@example.com": "delivered"},
+        "dsn": None,
         "copies_of_body": 1,
         "attempt": control.attempts()[0]["id"],
     }

@@ -1,15 +1,13 @@
-"""Mail bodies that are hard to hand over, and how a correct sender makes them transparent."""
+"""Mail bodies that are hard to hand over (no NUL: such mail is refused), and how a correct sender makes them transparent."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-PIECES = st.sampled_from(
-    [b".", b"..", b"\r\n", b".\r\n", b"a", b"\r\n.", b"Subject: x\r\n", b"\xff", b"\0", b" "]
-)
+PIECES = st.sampled_from([b".", b"..", b"\r\n", b".\r\n", b"a", b"\r\n.", b"Subject: x\r\n", b"\xff", b" "])
 BODIES = st.lists(PIECES | st.binary(max_size=8), max_size=40).map(
     lambda pieces: b"".join(
-        line.replace(b"\r", b"").replace(b"\n", b"") + b"\r\n" for line in b"".join(pieces).split(b"\r\n")
+        line.translate(None, b"\r\n\0") + b"\r\n" for line in b"".join(pieces).split(b"\r\n")
     )
 )
 

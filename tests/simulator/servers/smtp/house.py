@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from simulator.provider.faults import (
@@ -26,6 +26,7 @@ from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked
 from simulator.provider.limits import Limits
 from simulator.provider.plan import Plan, Rule, When, Who
 from simulator.provider.provider import Provider, Setup
+from simulator.provider.smtp import SmtpRules
 from simulator.servers.alarms import Alarms
 from simulator.servers.smtp.server import SmtpServer
 from simulator.servers.wire import Holds, Wire
@@ -193,11 +194,15 @@ async def house(
     accounts: tuple[str, ...] = (),
     max_message_bytes: int = 64 * 1024 * 1024,
     idle_timeout_s: float | None = None,
+    smtp: SmtpRules = SmtpRules(),
 ) -> AsyncIterator[House]:
     """Run a server whose accounts all have these rules and limits; nothing may be reported to the loop."""
     trouble: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
-    provider = Provider(setup=Setup(plan=Plan(rules=rules), limits=limits), now=NOW)
+    provider = Provider(
+        setup=Setup(plan=Plan(rules=rules), limits=limits, smtp=replace(smtp, idle_timeout_s=idle_timeout_s)),
+        now=NOW,
+    )
     for account in accounts:
         provider.account(account, NOW)
     clock, holds, moves = Clock(), Holds(), Moves()
@@ -209,7 +214,6 @@ async def house(
         clock,
         hostname="mx.example",
         max_message_bytes=max_message_bytes,
-        idle_timeout_s=idle_timeout_s,
     )
     home = House(provider=provider, server=server, holds=holds, clock=clock, moves=moves)
     home.port = await server.start("127.0.0.1", 0)

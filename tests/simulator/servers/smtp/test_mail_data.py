@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.servers.smtp.mail_data import MailData, has_bare_line_ends
+from simulator.servers.smtp.mail_data import Chunks, MailData, has_bare_line_ends, has_longer_line
 from tests.simulator.servers.smtp.bodies import BODIES, transparent
 
 
@@ -54,3 +54,34 @@ def test_memory_stays_bounded_while_a_mail_is_too_large() -> None:
         assert len(data._data) <= data._room
     assert data.feed(bytearray(b"\r\n.\r\n"))
     assert data.raw() is None
+
+
+@given(
+    lines=st.lists(st.integers(0, 30), max_size=12),
+    limit=st.integers(1, 25),
+    ended=st.booleans(),
+)
+def test_the_longest_line_decides(lines: list[int], limit: int, ended: bool) -> None:
+    raw = b"\r\n".join(b"x" * size for size in lines) + (b"\r\n" if ended else b"")
+
+    assert has_longer_line(raw, limit) is any(size > limit for size in lines)
+
+
+def test_a_chunk_leaves_what_follows_it_alone() -> None:
+    chunks, inbox = Chunks(10), bytearray(b"abcdefNOOP")
+    chunks.begin(6)
+
+    assert chunks.feed(inbox)
+    assert inbox == b"NOOP"
+    assert chunks.raw() == b"abcdef"
+
+
+def test_chunks_beyond_the_limit_cost_no_memory() -> None:
+    chunks = Chunks(1_000)
+    chunks.begin(1_000_000)
+    for _ in range(100):
+        chunks.feed(bytearray(b"x" * 10_000))
+
+    assert chunks.too_large
+    assert chunks.raw() is None
+    assert chunks.head() == b""

@@ -30,7 +30,7 @@ def test_a_pipelined_session_is_answered_in_order() -> None:
             client.half_close()
             codes = b"".join(line[:4] for line in (await client.rest()).splitlines())
             mail_codes = b"250 250 354 250 "
-            assert codes == b"220 " + b"250-" * 7 + b"250 " + mail_codes * 2 + b"250 221 "
+            assert codes == b"220 " + b"250-" * 9 + b"250 " + mail_codes * 2 + b"250 221 "
             assert raws(home) == [RAW, RAW]
 
     run(story())
@@ -55,7 +55,13 @@ def test_a_pipelined_session_is_answered_in_order() -> None:
         ([b"VRFY a", b"VRFY", b"EXPN list"], [b"252 2.5.2 ", b"501 5.5.4 ", b"502 5.5.1 "]),
         ([b"HELP", b"HELP mail"], [b"214 2.0.0 ", b"214 2.0.0 syntax: MAIL"]),
         ([b"STARTTLS", b"STARTTLS now"], [b"502 5.5.1 ", b"501 5.5.4 "]),
-        ([b"BDAT 10 LAST", b"", b"\xff\xfe", "MA\u0131L FROM:<>".encode()], [b"500 5.5.1 "] * 4),
+        ([b"XYZ 10 LAST", b"", b"\xff\xfe", "MA\u0131L FROM:<>".encode()], [b"500 5.5.1 "] * 4),
+        (
+            [b"EHLO c", b"NOOP a\rb", b"NOOP a\0b", b"MAIL FROM:<a\r@x.example>"],
+            [b"250-", *[b"500 5.5.2 "] * 3],
+        ),
+        ([b"EHLO c.example.", b"EHLO [192.0.2.1]", b"EHLO my_pc"], [b"250-"] * 3),
+        ([b"EHLO <c>", b"EHLO a..b", b"EHLO " + b"a" * 256], [b"501 syntax"] * 3),
         ([b"NOOP " + b"x" * COMMAND_LIMIT_BYTES, b"NOOP"], [b"500 5.5.2 ", b"250 "]),
         ([b"NOOP " + b"x" * 3_000_000, b"NOOP"], [b"500 5.5.2 ", b"250 "]),
         ([b"QUIT now", b"quit"], [b"501 5.5.4 ", b"221 2.0.0 "]),

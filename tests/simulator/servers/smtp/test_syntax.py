@@ -8,9 +8,14 @@ from simulator.servers.smtp.syntax import (
     MAIL_PARAMETERS,
     RCPT_PARAMETERS,
     Objection,
+    from_xtext,
+    is_host,
     read_parameters,
     read_path,
 )
+
+#: 255 octets, in labels of 63 at most.
+LONG_DOMAIN = ".".join(["d" * 63] * 3 + ["d" * 63])
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,8 @@ from simulator.servers.smtp.syntax import (
         ("<@r.example,@s.example:a@x.example>", "a@x.example"),
         ("<jürgen@bücher.example>", "jürgen@bücher.example"),
         ("<" + "l" * 64 + "@x.example>", "l" * 64 + "@x.example"),
+        ("<" + "l" * 64 + "@" + LONG_DOMAIN + ">", "l" * 64 + "@" + LONG_DOMAIN),
+        ("<a@[tag:content]>", "a@[tag:content]"),
     ],
 )
 def test_good_paths(path: str, mailbox: str) -> None:
@@ -61,7 +68,15 @@ def test_good_paths(path: str, mailbox: str) -> None:
         "<a@x.example>SIZE=1",
         "< a@x.example>",
         "<a\udcff@x.example>",
-        "<" + "l" * 250 + "@x.example>",
+        "<" + "l" * 65 + "@x.example>",
+        "<" + "ü" * 33 + "@x.example>",
+        "<a@" + LONG_DOMAIN + "x>",
+        "<a@" + "l" * 64 + ".example>",
+        "<a@[192.0.2.256]>",
+        "<a@[IPv6:2001:db8::g]>",
+        "<a@[IPv6:fe80::1%eth0]>",
+        "<a@[]>",
+        "<a@x.example>\tSIZE=1",
         "Bob <a@x.example>",
     ],
 )
@@ -107,6 +122,7 @@ def test_good_parameters_are_taken(parameters: str, known: dict[str, None]) -> N
         (" RET=SOME", b"501"),
         (" =1", b"501"),
         (" ENVID=+zz", b"501"),
+        (" ENVID=" + "x" * 101, b"501"),
         (" X-UNKNOWN=1", b"555"),
         (" NOTIFY=NEVER", b"555"),
     ],
@@ -115,3 +131,27 @@ def test_bad_parameters_are_refused(parameters: str, code: bytes) -> None:
     with pytest.raises(Objection) as caught:
         read_parameters(parameters, MAIL_PARAMETERS)
     assert caught.value.reply.startswith(code + b" 5.5.4 ")
+
+
+def test_a_longer_local_part_can_be_allowed() -> None:
+    path = "<" + "l" * 300 + "@x.example>"
+
+    assert read_path("TO:" + path, "TO:", local_part_limit_bytes=300) == (path[1:-1], "")
+
+
+@pytest.mark.parametrize("name", ["c", "c.example", "c.example.", "my_pc", "[192.0.2.1]", "bücher.example"])
+def test_hosts(name: str) -> None:
+    assert is_host(name)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a..b", "-a", "<c>", "a\0", "a\udcff", "x" * 256, "c@d"])
+def test_what_is_no_host(name: str) -> None:
+    assert not is_host(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("plain", "plain"), ("a+2Bb", "a+b"), ("+C3+BC", "ü"), ("+FF", "\ufffd"), ("ü+2B", "ü+2B")],
+)
+def test_xtext(written: str, meant: str) -> None:
+    assert from_xtext(written) == meant
