@@ -7,7 +7,6 @@ failed, 2 usage or set-up, with one sentence on stderr.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -22,6 +21,7 @@ from simulator import __version__
 
 if TYPE_CHECKING:
     from simulator.client import ControlClient
+    from simulator.config import Configuration
     from simulator.provider.provider import Setup
     from simulator.servers.serve import Service
 
@@ -97,21 +97,22 @@ def serve(
     What was answered with yes is in the ledger before the answer goes out.
     """
     from simulator.clock import fresh_seed
-    from simulator.provider.provider import Setup
+    from simulator.config import Configuration
     from simulator.servers.serve import Options, ServeError, read_address, serve
     from simulator.store import StoreError
 
-    setup = Setup() if plan is None else _read_plan(plan)
+    configuration = Configuration() if plan is None else _read_configuration(plan)
     if seed is None:
         # A plan that names its seed has chosen; 0 is what a plan without one has.
-        seed = setup.plan.seed or fresh_seed()
-    setup = dataclasses.replace(setup, plan=dataclasses.replace(setup.plan, seed=seed))
+        seed = configuration.setup.plan.seed or fresh_seed()
+    configuration = configuration.seeded(seed)
     try:
         options = Options(
             http=read_address(http, "--http"),
             smtp=read_address(smtp, "--smtp"),
             ledger=ledger,
-            setup=setup,
+            setup=configuration.setup,
+            tenancy=configuration.tenancy,
             seed=seed,
             admin_token=admin_token,
             ready_file=ready_file,
@@ -155,13 +156,19 @@ def _say_hello(service: Service) -> None:
     ):
         facts.add_row(f"  [dim]{name}[/dim]", _plain(value))
     console.print(facts)
-    rules = options.setup.plan.rules
-    count = f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
-    console.print(f"  [dim]plan[/dim]     {count}")
-    for rule in rules:
-        console.print(f"    {_plain(explain(rule))}")
-    for warning in warnings(options.setup):
-        console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
+    everybody = ("plan", options.setup)
+    for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
+        rules = setup.plan.rules
+        count = (
+            f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
+        )
+        console.print(f"  [dim]{_plain(name):<8}[/dim] {count}")
+        for rule in rules:
+            console.print(f"    {_plain(explain(rule))}")
+        for warning in warnings(setup):
+            console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
+    if options.tenancy.unknown == "refuse":
+        console.print("  [dim]access[/dim]   senders without known credentials are refused")
 
 
 def _plain(text: str) -> str:
@@ -248,6 +255,15 @@ def _ask(url: str, account: str, token: str | None, question: Callable[[ControlC
         raise Trouble(str(problem)) from problem
 
 
+def _read_configuration(path: Path) -> Configuration:
+    from simulator.config import PlanError, read_configuration_file
+
+    try:
+        return read_configuration_file(path)
+    except PlanError as problem:
+        raise Trouble(str(problem)) from problem
+
+
 def _read_plan(path: Path) -> Setup:
     from simulator.config import PlanError, read_plan_file
 
@@ -272,13 +288,17 @@ def plan_check(file: Path) -> None:
     """Read FILE and say in plain words what it does."""
     from simulator.config import explain, warnings
 
-    setup = _read_plan(file)
-    for rule in setup.plan.rules:
-        click.echo(explain(rule))
-    for warning in warnings(setup):
-        click.echo(f"mind: {warning}", err=True)
-    rules = len(setup.plan.rules)
-    click.echo(f"{file} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {setup.plan.seed}")
+    configuration = _read_configuration(file)
+    everybody = configuration.setup
+    for name, setup in ((None, everybody), *((name, it.setup) for name, it in configuration.tenancy.tenants)):
+        if name is not None:
+            click.echo(f"account {name}:")
+        for rule in setup.plan.rules:
+            click.echo(explain(rule))
+        for warning in warnings(setup):
+            click.echo(f"mind: {warning}", err=True)
+    rules = len(everybody.plan.rules)
+    click.echo(f"{file} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {everybody.plan.seed}")
 
 
 @plan.command("show")

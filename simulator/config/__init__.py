@@ -6,6 +6,7 @@ known at which stage. Keys of faults come from the faults' own fields.
 
 from __future__ import annotations
 
+from simulator.config.accounts import Configuration, read_configuration, read_configuration_file
 from simulator.config.conditions import KNOWN_AT, STAGES, WHEN_KEYS, WHO_KEYS, WIRES
 from simulator.config.doubts import warnings
 from simulator.config.forms import PARAMETERS
@@ -24,9 +25,12 @@ __all__ = [
     "WHEN_KEYS",
     "WHO_KEYS",
     "WIRES",
+    "Configuration",
     "PlanError",
     "explain",
     "plan_as_json",
+    "read_configuration",
+    "read_configuration_file",
     "read_plan",
     "read_plan_file",
     "read_rules",

@@ -27,6 +27,13 @@ class Place:
     def at(self, part: str) -> Place:
         return Place(self.source, part)
 
+    def inside(self, part: str) -> Place:
+        """Return the place of a part that has parts itself."""
+        return Place(f"{self.source}: {part}")
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.part}" if self.part else self.source
+
 
 def shown(value: object) -> str:
     """Show a value as it would be written in a plan, shortened."""

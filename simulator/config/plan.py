@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,24 @@ from simulator.provider.plan import Plan
 from simulator.provider.provider import Setup
 
 PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit", "smtp")
+#: Keys that are not about one account.
+WHOLE_PROVIDER = ("accounts", "access")
+
+#: The tables of a plan: which part of a setup each one is, and who reads it.
+_TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
+    "idempotency": ("keys", read_keys),
+    "limits": ("limits", read_limits),
+    "smtp": ("smtp", read_smtp),
+}
 
 
 def read_plan_file(path: str | Path) -> Setup:
     """Read a plan from a TOML file (JSON if it is named so). Raise `PlanError`."""
+    return read_plan(load(path), str(path))
+
+
+def load(path: str | Path) -> Any:
+    """Return what is in a TOML file (JSON if it is named so). Raise `PlanError`."""
     source = str(path)
     try:
         text = Path(path).read_bytes().decode("utf-8")
@@ -37,8 +52,8 @@ def read_plan_file(path: str | Path) -> Setup:
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         raise PlanError(f"{source}: the plan cannot be read: {reason}") from problem
     if Path(path).suffix.lower() == ".json":
-        return read_plan(_parse_json(text, source), source)
-    return read_plan(_parse_toml(text, source), source)
+        return _parse_json(text, source)
+    return _parse_toml(text, source)
 
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:
@@ -71,17 +86,30 @@ def read_plan(data: Mapping[str, Any], source: str) -> Setup:
     place = Place(source)
     if not isinstance(data, Mapping):
         raise place.wrong(f"a plan is an object with the keys {', '.join(PLAN_KEYS)}, not {shown(data)}")
+    for key in data:
+        if key in WHOLE_PROVIDER:
+            raise place.wrong(f'"{key}" is about the whole provider; give it in the file of serve --plan')
+    return read_setup(data, place)
+
+
+def read_setup(
+    data: Mapping[str, Any], place: Place, *, known: Collection[str] = (), base: Setup = Setup()
+) -> Setup:
+    """Read how an account behaves; what is not given is as in `base`. `known`: keys that others read."""
     # JSON people write the plural, TOML needs the singular for [[rule]].
-    refuse_unknown(place, data, (*PLAN_KEYS, "rules"))
+    refuse_unknown(place, data, (*PLAN_KEYS, "rules", *known))
     if "rule" in data and "rules" in data:
         raise place.wrong('both "rule" and "rules" are given; put all rules under one of them')
-    rules = data.get("rule", data.get("rules", []))
-    return Setup(
-        plan=Plan(
-            rules=read_rules(rules, source), seed=read_whole(place, "seed", data.get("seed", 0), least=None)
-        ),
-        keys=read_keys(data.get("idempotency", {}), place.at("[idempotency]")),
-        limits=read_limits(data.get("limits", {}), place.at("[limits]")),
-        limit=read_limit(data.get("limit", []), place),
-        smtp=read_smtp(data.get("smtp", {}), place.at("[smtp]")),
+    rules = data.get("rule", data.get("rules"))
+    seed = base.plan.seed if "seed" not in data else read_whole(place, "seed", data["seed"], least=None)
+    tables = {
+        part: read(data[table], place.at(f"[{table}]"))
+        for table, (part, read) in _TABLES.items()
+        if table in data
+    }
+    return replace(
+        base,
+        plan=Plan(rules=base.plan.rules if rules is None else read_rules(rules, str(place)), seed=seed),
+        limit=read_limit(data["limit"], place) if "limit" in data else base.limit,
+        **tables,
     )

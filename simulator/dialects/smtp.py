@@ -24,6 +24,8 @@ from simulator.provider.answer import (
 #: Why the provider itself refuses: code, enhanced code. Reasons that only HTTP has get the nearest meaning.
 REASONS: dict[Reason, tuple[int, str]] = {
     Reason.INVALID: (554, "5.6.0"),
+    Reason.CREDENTIAL_MISSING: (530, "5.7.0"),
+    Reason.CREDENTIAL_UNKNOWN: (535, "5.7.8"),
     Reason.KEY_REQUIRED: (554, "5.7.0"),
     Reason.KEY_IN_FLIGHT: (450, "4.5.0"),
     Reason.KEY_REUSED: (554, "5.5.0"),

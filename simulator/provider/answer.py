@@ -50,6 +50,8 @@ class Reason(StrEnum):
     """Why the provider itself, without any rule, refuses. Dialects map each to their own code."""
 
     INVALID = "invalid_request"
+    CREDENTIAL_MISSING = "credential_missing"
+    CREDENTIAL_UNKNOWN = "credential_unknown"
     KEY_REQUIRED = "key_required"
     KEY_IN_FLIGHT = "key_in_flight"
     KEY_REUSED = "key_reused"

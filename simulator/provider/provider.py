@@ -57,6 +57,7 @@ from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Plan, Rule, Strike, wire_of
+from simulator.provider.tenancy import MOST_ACCOUNTS, Tenancy, Unknown, is_name
 
 __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
 
@@ -70,6 +71,8 @@ class Detail:
     """What a server learnt at this stage. None or empty: nothing new."""
 
     credential: str | None = None
+    secret: str | None = None
+    """The password that came with it, where the wire has one."""
     sender: str | None = None
     recipient: str | None = None
     """The recipient this stage is about."""
@@ -102,9 +105,14 @@ class Provider:
     (`Account.clock`); what is recorded is in that time.
     """
 
-    def __init__(self, *, seed: int = 0, setup: Setup = Setup(), now: datetime) -> None:
+    def __init__(
+        self, *, seed: int = 0, setup: Setup = Setup(), tenancy: Tenancy = Tenancy(), now: datetime
+    ) -> None:
         self.seed = seed
         self._setup = setup
+        self._unknown = tenancy.unknown
+        self._tenants = dict(tenancy.tenants)
+        self._owner = {credential: name for name, it in tenancy.tenants for credential in it.credentials}
         self._records: list[Record] = []
         self._opened = 0
         self._decided = 0
@@ -113,7 +121,8 @@ class Provider:
         self._foretold: dict[str, dict[str, Destiny]] = {}
         """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
         self.accounts: dict[str, Account] = {}
-        self.account(DEFAULT_ACCOUNT, now)
+        for name in (DEFAULT_ACCOUNT, *self._tenants):
+            self.account(name, now)
 
     # --- accounts -----------------------------------------------------------------------------------
 
@@ -121,12 +130,33 @@ class Provider:
         """Return the account of this name; it is made when it is named for the first time."""
         known = self.accounts.get(name)
         if known is None:
-            known = self.accounts[name] = Account.fresh(name, self._setup, now)
+            tenant = self._tenants.get(name)
+            setup = self._setup if tenant is None else tenant.setup
+            known = self.accounts[name] = Account.fresh(name, setup, now)
         return known
 
     def account_of(self, credential: str | None) -> str:
-        """Return the account behind an API key or SMTP user; unknown ones belong to the default account."""
-        return credential if credential is not None and credential in self.accounts else DEFAULT_ACCOUNT
+        """Return the account behind an API key or SMTP user; what becomes of unknown ones was decided at start."""
+        if credential is None:
+            return DEFAULT_ACCOUNT
+        name = self._owner.get(credential, credential)
+        if name in self.accounts:
+            return name
+        if self._unknown is Unknown.NEW and is_name(name) and len(self.accounts) < MOST_ACCOUNTS:
+            return name
+        return DEFAULT_ACCOUNT
+
+    def turned_away(self, credential: str | None, secret: str | None = None) -> Refused | None:
+        """Say why whoever comes with this credential is not let in; None: it is. `secret` None: none was asked for."""
+        name = self.account_of(credential)
+        if self._unknown is Unknown.REFUSE and name == DEFAULT_ACCOUNT:
+            if credential is None:
+                return Refused(reason=Reason.CREDENTIAL_MISSING, detail="authentication is required")
+            return Refused(reason=Reason.CREDENTIAL_UNKNOWN, detail="these credentials are not known here")
+        tenant = self._tenants.get(name)
+        if secret is not None and tenant is not None and tenant.password not in (None, secret):
+            return Refused(reason=Reason.CREDENTIAL_UNKNOWN, detail="these credentials are not known here")
+        return None
 
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
@@ -196,7 +226,9 @@ class Provider:
                 self._foretold.setdefault(attempt.id, {}).update(strike.destinies)
         answer = strike.answer if strike is not None else None
         if answer is None or goes_on(answer):
-            refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
+            refused = self._at_the_door(attempt, stage, detail)
+            if refused is None:
+                refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
             if refused is not None:
                 return refused if answer is None else with_words(answer, refused)
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
@@ -384,7 +416,11 @@ class Provider:
         if attempt.state is not AttemptState.CLOSED:
             # One that was open over a reset and goes on belongs to the new time; one that had ended does not.
             self.account(attempt.account, real).attempts.setdefault(attempt.id, attempt)
-        if detail.credential is not None and attempt.state is not AttemptState.CLOSED:
+        if (
+            detail.credential is not None
+            and attempt.state is not AttemptState.CLOSED
+            and self.turned_away(detail.credential, detail.secret) is None
+        ):
             self._move(attempt, self.account_of(detail.credential), real)
         if detail.sender is not None:
             attempt.sender = detail.sender
@@ -486,6 +522,15 @@ class Provider:
         )
         account.keys.keep(acceptance.key, memory)
         attempt.kept = kept.written(acceptance.key, memory)
+
+    def _at_the_door(self, attempt: Attempt, stage: str, detail: Detail) -> Refused | None:
+        match wire_of(attempt.dialect), stage:
+            case ("smtp", "auth") | ("http", "request"):
+                return self.turned_away(detail.credential, detail.secret)
+            case ("smtp", "mail") if attempt.account == DEFAULT_ACCOUNT:
+                return self.turned_away(None)
+            case _:
+                return None
 
     def _limit(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Excess | None:
         """Say which limit is exceeded at a stage before booking: as early as the wire can say so."""

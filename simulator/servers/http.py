@@ -578,6 +578,8 @@ class NativeApi:
     # --- looking mail up ----------------------------------------------------------------------------
 
     async def _look_up(self, request: Request) -> Response:
+        if (refused := self._turned_away(request)) is not None:
+            return refused
         wanted = request.query_params.multi_items()
         if len(wanted) != 1 or wanted[0][0] not in ("idempotency_key", "message_id"):
             return _response(
@@ -590,11 +592,18 @@ class NativeApi:
         return _found({"data": [answers.as_json(each) for each in self._visible(found, account, now)]})
 
     async def _show(self, request: Request) -> Response:
+        if (refused := self._turned_away(request)) is not None:
+            return refused
         account, now = self._account(request), self._clock.now()
         acceptance = self._provider.account(account, now).ledger.get(request.path_params["id"])
         if acceptance is None or not self._visible([acceptance], account, now):
             return _response(answers.problem(404, "not_found", "there is no mail with this id"))
         return _found(answers.as_json(acceptance))
+
+    def _turned_away(self, request: Request) -> Response | None:
+        credential = _credential(dict(request.scope["headers"]))
+        refused = self._provider.turned_away(credential if isinstance(credential, str) else None)
+        return None if refused is None else _response(answers.answer(refused, self._clock.now()))
 
     def _account(self, request: Request) -> str:
         credential = _credential(dict(request.scope["headers"]))

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator import __version__
 from simulator.clock import Clock, SystemClock
 from simulator.provider.provider import Provider, Setup
+from simulator.provider.tenancy import Tenancy
 from simulator.servers.alarms import Alarms
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback
 from simulator.servers.http import HttpServer, NativeApi
@@ -75,6 +76,7 @@ class Options:
     ledger: str = "memory"
     """`memory` or the path of a SQLite file."""
     setup: Setup = Setup()
+    tenancy: Tenancy = Tenancy()
     seed: int = 0
     admin_token: str | None = None
     ready_file: Path | None = None
@@ -122,7 +124,7 @@ class Service:
     async def _start(self) -> None:
         options, now = self.options, self.clock.now()
         self.store = self._open_ledger()
-        self.provider = Provider(seed=options.seed, setup=options.setup, now=now)
+        self.provider = Provider(seed=options.seed, setup=options.setup, tenancy=options.tenancy, now=now)
         try:
             self.provider.restore(self.store.load(), now)
         except StoreError as problem:

@@ -24,6 +24,8 @@ from simulator.provider.ledger import Acceptance
 #: Why the provider itself refuses, as a status. The `code` of the problem is the reason's own name.
 STATUS: dict[Reason, int] = {
     Reason.INVALID: 400,
+    Reason.CREDENTIAL_MISSING: 401,
+    Reason.CREDENTIAL_UNKNOWN: 401,
     Reason.KEY_REQUIRED: 400,
     Reason.KEY_IN_FLIGHT: 409,
     Reason.KEY_REUSED: 422,
@@ -88,13 +90,19 @@ def answer(words: Words, now: datetime, style: Style = USUAL) -> HttpWords:
         case Refused(reason=reason, detail=detail, refused=refused, retry_after=retry_after):
             more = {"rejected": [_rejected(each) for each in refused]} if refused else {}
             status = words.code or STATUS[reason]
-            return problem(status, reason.value, detail, (*_retry(retry_after, now), *extra), more)
+            headers = (*_challenge(status), *_retry(retry_after, now), *extra)
+            return problem(status, reason.value, detail, headers, more)
         case Reply():
             return _reply(words, (*_retry(words.retry_after, now), *extra))
         case Results():
             raise NotImplementedError
         case _:
             assert_never(words)
+
+
+def _challenge(status: int) -> tuple[tuple[str, str], ...]:
+    """RFC 9110, section 11.6.1: a 401 must say how one authenticates."""
+    return (("WWW-Authenticate", 'Bearer realm="mail"'),) if status == 401 else ()
 
 
 def problem(

@@ -31,23 +31,24 @@ class Auth(Dialogue):
             await self._say(lines(503, "5.5.1", "already authenticated"))
             return
         try:
-            user = await self._credentials(arg)
+            given = await self._credentials(arg)
         except Objection as objection:
             await self._say(objection.reply)
             return
-        if user is None:
+        if given is None:
             return
+        user, password = given
         self._begin()
         usual = lines(235, "2.7.0", "authentication succeeded")
-        outcome = await self._pass("auth", usual, Detail(credential=user))
+        outcome = await self._pass("auth", usual, Detail(credential=user, secret=password))
         if outcome in (Outcome.NORMAL, Outcome.YES):
             self.session.authenticated = True
             self._credential = user
         if outcome is Outcome.NORMAL:
             await self._say(usual)
 
-    async def _credentials(self, arg: str) -> str | None:
-        """Do the exchange of PLAIN (RFC 4616) or LOGIN; return the user. None: the sender is gone."""
+    async def _credentials(self, arg: str) -> tuple[str, str] | None:
+        """Do the exchange of PLAIN (RFC 4616) or LOGIN; return user and password. None: the sender is gone."""
         mechanism, _, initial = arg.partition(" ")
         match mechanism.upper():
             case known if known and known not in self._rules.auth:
@@ -61,16 +62,18 @@ class Auth(Dialogue):
                 parts = response.split(b"\0")
                 if len(parts) != 3:
                     raise Objection(501, "5.5.2", "syntax: authorization NUL user NUL password, in base64")
-                user: bytes | None = parts[1]
+                user, password = parts[1:]
             case "LOGIN":
-                user = _unbase64(initial) if initial else await self._challenge(b"Username:")
-                if user is None or await self._challenge(b"Password:") is None:
+                name = _unbase64(initial) if initial else await self._challenge(b"Username:")
+                word = None if name is None else await self._challenge(b"Password:")
+                if name is None or word is None:
                     return None
+                user, password = name, word
             case other:
                 raise AssertionError(f"{other} is offered, but there is no exchange for it")
         if not user:
             raise Objection(535, "5.7.8", "there is no user name")
-        return user.decode("utf-8", "replace")
+        return user.decode("utf-8", "replace"), password.decode("utf-8", "replace")
 
     async def _challenge(self, text: bytes) -> bytes | None:
         """Say 334 and return the response. None: the sender is gone."""

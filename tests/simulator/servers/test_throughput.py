@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import smtplib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from simulator.client import ControlClient
 from tests.simulator.running import Running, Sender, ask, mail, request, running
+
+#: Far from the end of every window, so that none ends in the middle of a test.
+NOON = datetime(2999, 1, 1, 12, 0, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,7 @@ def test_a_rate_is_told_on_both_wires_and_waiting_helps(simulator: Running, cont
 
 
 def test_a_quota_is_used_up_until_midnight(simulator: Running, control: ControlClient) -> None:
+    control.set_clock(NOON)
     control.set_plan({"limits": {"per_day": 1}})
 
     assert deliver(simulator)[0] == 250
@@ -70,6 +75,7 @@ def test_a_quota_is_used_up_until_midnight(simulator: Running, control: ControlC
 
 
 def test_a_limit_says_what_it_was_told_to_say(simulator: Running, control: ControlClient) -> None:
+    control.set_clock(NOON)
     control.set_plan(
         {
             "limit": [
