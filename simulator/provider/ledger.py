@@ -19,6 +19,9 @@ from simulator.provider.fate import Destiny, Fate
 from simulator.provider.message import Dsn
 from simulator.provider.search import PAGE, Page, Search, bare, folded, page_of
 
+#: So many of the newest mails, attempts and decisions are held in memory; older ones are the store's.
+WINDOW = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:

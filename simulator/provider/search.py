@@ -49,6 +49,7 @@ class Search:
     until: datetime | None = None
     """Accepted before this instant."""
     fate: str | None = None
+    """What becomes of the mail to at least one of its recipients."""
     q: str | None = None
     """A part of subject, an address, Message-ID or key."""
 
@@ -59,7 +60,7 @@ class Search:
             and (self.message_id is None or bare(each.message_id) == bare(self.message_id))
             and (self.to is None or folded(self.to) in (folded(to) for to in each.recipients))
             and (self.sender is None or folded(each.sender) == folded(self.sender))
-            and (self.fate is None or each.fate.value == self.fate)
+            and (self.fate is None or _has_fate(each, self.fate))
             and (self.since is None or each.accepted_at >= self.since)
             and (self.until is None or each.accepted_at < self.until)
             and (self.subject is None or folded(self.subject) in folded(each.subject))
@@ -120,6 +121,12 @@ def page_of(found: Iterable[tuple[int, Found]], limit: int) -> Page[Found]:
 def _has_header(headers: Sequence[tuple[str, str]], name: str, part: str) -> bool:
     wanted, part = folded(name), folded(part)
     return any(folded(given) == wanted and part in folded(value) for given, value in headers)
+
+
+def _has_fate(each: Acceptance, fate: str) -> bool:
+    if not each.destinies:
+        return each.fate.value == fate
+    return any(each.destiny_of(recipient).fate.value == fate for recipient in each.recipients)
 
 
 def _mentions(each: Acceptance, part: str) -> bool:

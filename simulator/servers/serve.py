@@ -176,11 +176,11 @@ class Service:
     def _open_ledger(self) -> Store:
         ledger = self.options.ledger
         if ledger == "memory":
-            return MemoryStore()
+            return MemoryStore(now=self.clock.now)
         if "://" in ledger:
             raise ServeError(f"--ledger is {ledger!r}; it must be memory or the path of a SQLite file")
         try:
-            store = SqliteStore(ledger)
+            store = SqliteStore(ledger, now=self.clock.now)
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
         self._stack.callback(self._close_ledger, store)

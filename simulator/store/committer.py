@@ -1,6 +1,7 @@
 """Group commit: everybody who waits shares one write, and nobody is told yes before it is durable.
 
-The only place that takes records out of the provider. A write that fails is not forgotten: its records wait
+The only place that takes records out of the provider. A quick store is written on the event loop, once at the end of
+its turn; a slow one in a thread, while the next records gather. A write that fails is not forgotten: its records wait
 in front of the next ones, so that a later yes (a replay, say) again means that everything before is kept.
 """
 
@@ -62,9 +63,26 @@ class Committer:
             self._timer = None
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
-        if self._writer is None:
+            if self._store.is_quick:
+                # Whatever else is decided in this turn of the loop goes along.
+                asyncio.get_running_loop().call_soon(self._write_now)
+        if self._writer is None and not self._store.is_quick:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         return self._next
+
+    def _write_now(self) -> None:
+        waiting, self._next = self._next, None
+        trouble: StoreError | None = None
+        try:
+            self._left += self._take()
+            if self._left:
+                self._store.append(tuple(self._left))
+                self._left.clear()
+        except StoreError as problem:
+            trouble = problem
+        except Exception as problem:
+            trouble = _broken(problem)
+        self._settle(waiting, trouble)
 
     async def _write(self) -> None:
         while self._next is not None:
@@ -77,15 +95,18 @@ class Committer:
                     self._left.clear()
             except StoreError as problem:
                 trouble = problem
-            except Exception as problem:  # Whoever waits must not wait for ever because of a bug of ours.
-                _log.exception("a store broke its promise to raise nothing but StoreError")
-                trouble = StoreError(f"the ledger cannot be written: {problem}")
-            self._tell(trouble)
-            if trouble is not None and self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._round)
-            # As a result, not as an exception: nobody may be there any more to fetch it.
-            waiting.set_result(trouble)
+            except Exception as problem:
+                trouble = _broken(problem)
+            self._settle(waiting, trouble)
         self._writer = None
+
+    def _settle(self, waiting: asyncio.Future[StoreError | None] | None, trouble: StoreError | None) -> None:
+        self._tell(trouble)
+        if trouble is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._round)
+        # As a result, not as an exception: nobody may be there any more to fetch it.
+        if waiting is not None and not waiting.done():
+            waiting.set_result(trouble)
 
     def _tell(self, trouble: StoreError | None) -> None:
         """Say when it begins to fail and when it works again, not at every mail in between."""
@@ -94,3 +115,9 @@ class Committer:
         elif trouble is None and self.trouble is not None:
             _log.warning("the ledger can be written again; nothing that was accepted is missing")
         self.trouble = None if trouble is None else str(trouble)
+
+
+def _broken(problem: Exception) -> StoreError:
+    """Whoever waits must not wait for ever because of a bug of ours."""
+    _log.exception("a store broke its promise to raise nothing but StoreError")
+    return StoreError(f"the ledger cannot be written: {problem}")

@@ -1,347 +1,333 @@
-"""The ledger in one SQLite file: an acceptance that was answered is there after `kill -9`.
+"""The ledger in a SQLite file with a log in front of it: an acceptance that was answered is there after `kill -9`.
 
-WAL with `synchronous = NORMAL`: a commit is in the operating system's hands when `append` returns, so the
-death of the process loses nothing (a power cut may; a simulator need not survive that). One process owns the
-file by a lock on it that the kernel lets go with its owner. Nothing here knows why records are kept.
+`append` writes to the log and nothing else; a thread moves the log's entries into the file. One process owns both by
+a lock on the file that the kernel lets go with its owner. Nothing here knows why records are kept.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from simulator.provider.answer import RefusedRecipient
-from simulator.provider.clock import ClockMoved
-from simulator.provider.fate import Destiny, Fate
-from simulator.provider.ledger import (
-    Acceptance,
-    Attempt,
-    AttemptState,
-    Booked,
-    Decided,
-    Decision,
-    Sent,
-    Tried,
-    Wiped,
-)
-from simulator.provider.message import Dsn, DsnRecipient
-from simulator.provider.notes import Noted
-from simulator.provider.obligations import Obligation, Reported
+from simulator.provider.ledger import WINDOW, Acceptance, Attempt, Booked, Decided, Decision, Tried, Wiped
 from simulator.provider.provider import Record
-from simulator.store import StoreError
+from simulator.provider.search import PAGE, AttemptSearch, Page, Search, bare
+from simulator.store import Durability, StoreError
+from simulator.store.entries import BOOKED, DECIDED, STATE_KINDS, TRIED, clean, decode, encode
+from simulator.store.log import Log, files, packed, path_of, read
+from simulator.store.mover import Batch, Mover
+from simulator.store.retention import FOR_EVER, Retention
+from simulator.store.rows import Condition, attempt_conditions, conditions, paged, select
+from simulator.store.sqlite_file import SqliteFile
+from simulator.store.writer import Writer
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows has no flock; there two owners are not noticed.
-    fcntl = None  # type: ignore[assignment]
+Value = TypeVar("Value")
 
-#: "mprf": tells our files from anybody else's (https://sqlite.org/pragma.html#pragma_application_id).
-APPLICATION_ID = 0x6D707266
-SCHEMA_VERSION = 2
-
-_SCHEMA = """
-CREATE TABLE account (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE acceptance (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, account TEXT NOT NULL, facts TEXT NOT NULL, raw BLOB NOT NULL
-);
-CREATE INDEX acceptance_account ON acceptance (account);
-CREATE TABLE attempt (id TEXT PRIMARY KEY, account TEXT NOT NULL, number INTEGER NOT NULL, facts TEXT NOT NULL);
-CREATE TABLE decision (number INTEGER PRIMARY KEY, account TEXT NOT NULL, facts TEXT NOT NULL);
-CREATE TABLE obligation (
-    account TEXT NOT NULL, ref TEXT NOT NULL, recipient TEXT NOT NULL, facts TEXT NOT NULL,
-    PRIMARY KEY (account, ref, recipient)
-);
-"""
-_SETTING = "CREATE TABLE setting (account TEXT, name TEXT, facts TEXT NOT NULL, PRIMARY KEY (account, name)) WITHOUT ROWID;"
-_TABLES = ("acceptance", "attempt", "decision", "obligation", "setting")
-
-#: What makes a file of this version one of the next.
-_MIGRATIONS = {1: _SETTING}
+#: What each connection may keep of the file in memory, in KiB.
+WRITER_CACHE_KIB, READER_CACHE_KIB = 32 * 1024, 8 * 1024
 
 
 class SqliteStore:
-    """A ledger file and the lock that makes it ours. Raises `StoreError` when it cannot be had."""
+    """A ledger file, its log, and the lock that makes them ours. Raises `StoreError` when they cannot be had."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    is_quick: bool
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        now: Callable[[], datetime] | None = None,
+        durability: Durability = Durability.PROCESS,
+        retention: Retention = FOR_EVER,
+    ) -> None:
+        """`now` is needed for a retention by age."""
         self.path = Path(path)
-        self._mutex = threading.Lock()
-        self._lock_fd: int | None = None
-        self._db: sqlite3.Connection | None = None
-        self.is_new = not self.path.exists() or (self.path.is_file() and self.path.stat().st_size == 0)
-        self._lock_fd = self._lock()
+        self.durability = durability
+        # A synced write waits for the disk: not on an event loop.
+        self.is_quick = durability is Durability.PROCESS
+        self._retention = retention
+        self._now = now
+        self._prefix = f"{self.path}-log"
+        self._appending = threading.Lock()
+        self._reading = threading.Lock()
+        self._glancing = threading.Lock()
+        self._closed = False
+        self._stack: list[Callable[[], None]] = []
+        self._file = SqliteFile(self.path, synced=not self.is_quick)
+        self._stack.append(self._file.close)
+        self.is_new = self._file.is_new
         try:
-            self._db = self._open()
-        except BaseException:
-            self.close()
-            raise
-
-    # --- the four of `Store` ------------------------------------------------------------------------
-
-    def load(self) -> Iterator[Record]:
-        """Yield what is kept, without the bodies: accounts, acceptances, attempts, decisions, obligations."""
-        try:
-            for (name,) in self._rows("SELECT name FROM account ORDER BY name"):
-                yield Wiped(account=name)
-            for account, ahead_s in self._rows("SELECT account, facts FROM setting WHERE name = 'ahead_s'"):
-                yield ClockMoved(account=account, ahead_s=float(ahead_s))
-            for (facts,) in self._rows("SELECT facts FROM acceptance ORDER BY number"):
-                yield Booked(acceptance=_acceptance(json.loads(facts)), raw=b"")
-            for (facts,) in self._rows("SELECT facts FROM attempt ORDER BY number"):
-                yield Tried(attempt=_attempt(json.loads(facts)))
-            for (facts,) in self._rows("SELECT facts FROM decision ORDER BY number"):
-                yield Decided(decision=_decision(json.loads(facts)))
-            for (facts,) in self._rows("SELECT facts FROM obligation ORDER BY rowid"):
-                yield _obligation(json.loads(facts))
-            for account, name, facts in self._rows(
-                "SELECT account, name, facts FROM setting ORDER BY account, name"
-            ):
-                kind, _, rest = name.partition(":")
-                if kind == "note":
-                    topic, _, name = rest.partition(":")
-                    yield Noted(account=account, topic=topic, name=name, facts=facts)
-        except (sqlite3.Error, ValueError, KeyError, TypeError) as problem:
-            raise StoreError(
-                f"the ledger {self.path} is damaged ({problem}); restore it from a copy or name another file"
-            ) from problem
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Keep all of these in one transaction, or none."""
-        with self._mutex:
-            db = self._connection()
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                for record in records:
-                    _write(db, record)
-                db.execute("COMMIT")
-            except (sqlite3.Error, OverflowError) as problem:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise StoreError(f"the ledger {self.path} cannot be written: {problem}") from problem
-
-    def raw(self, acceptance_id: str) -> bytes | None:
-        """Return the bytes of an accepted mail, or None."""
-        with self._mutex:
-            try:
-                row = (
-                    self._connection()
-                    .execute("SELECT raw FROM acceptance WHERE id = ?", (acceptance_id,))
-                    .fetchone()
-                )
-            except sqlite3.Error as problem:
-                raise StoreError(f"the ledger {self.path} cannot be read: {problem}") from problem
-        return None if row is None else bytes(row[0])
-
-    def close(self) -> None:
-        """Close the file, then let go of the lock."""
-        with self._mutex:
-            if self._db is not None:
-                self._db.close()
-                self._db = None
-            # Last: closing any descriptor of the file drops SQLite's own POSIX locks on it (fcntl(2)).
-            if self._lock_fd is not None:
-                os.close(self._lock_fd)
-                self._lock_fd = None
-
-    # --- inside -------------------------------------------------------------------------------------
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._db is None:
-            raise StoreError(f"the ledger {self.path} is closed")
-        return self._db
-
-    def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
-        with self._mutex:
-            cursor = self._connection().execute(query)
-        while True:
-            with self._mutex:
-                rows = cursor.fetchmany(500)
-            if not rows:
-                return
-            yield from rows
-
-    def _lock(self) -> int | None:
-        if self.path.is_dir():
-            raise StoreError(
-                f"the ledger {self.path} is a directory; name a file, like {self.path}/simulator.db"
-            )
-        try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        except FileNotFoundError as problem:
-            raise StoreError(
-                f"the ledger {self.path} cannot be created: there is no directory {self.path.parent}"
-            ) from problem
-        except OSError as problem:
-            raise StoreError(
-                f"the ledger {self.path} cannot be opened for writing: {problem.strerror}"
-            ) from problem
-        if fcntl is None:  # pragma: no cover - see above
-            return fd
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as problem:
-            os.close(fd)
-            raise StoreError(
-                f"the ledger {self.path} is in use by another simulator; stop that one or name another file"
-            ) from problem
-        except OSError as problem:
-            os.close(fd)
-            raise StoreError(f"the ledger {self.path} cannot be locked: {problem.strerror}") from problem
-        return fd
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            # Every transaction is begun by hand: the module's own idea of when to begin one is of no use here.
-            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
-        except sqlite3.Error as problem:
-            raise StoreError(f"the ledger {self.path} cannot be opened: {problem}") from problem
-        try:
-            self._check(db)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
+            self._open()
         except sqlite3.DatabaseError as problem:
-            db.close()
+            self._unwind()
             raise StoreError(
                 f"the ledger {self.path} is no readable SQLite file ({problem}); name another file"
             ) from problem
         except BaseException:
-            db.close()
+            self._unwind()
             raise
+
+    def _open(self) -> None:
+        self._db = self._connect(WRITER_CACHE_KIB)
+        self._writer = Writer(self._db)
+        last = self._recover()
+        # Whoever searches may take long; whoever looks a key up must not wait for that.
+        self._search_db = self._connect(READER_CACHE_KIB)
+        self._glance_db = self._connect(READER_CACHE_KIB)
+        self._log = Log(self._prefix, first=last + 1, synced=not self.is_quick)
+        self._stack.append(self._log.close)
+        self._mover = Mover(self._move, self.path.name)
+
+    def _connect(self, cache_kib: int) -> sqlite3.Connection:
+        db = self._file.connect(cache_kib=cache_kib)
+        self._stack.append(db.close)
         return db
 
-    def _check(self, db: sqlite3.Connection) -> None:
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not tables and application in (0, APPLICATION_ID):
-            db.executescript(
-                f"BEGIN; {_SCHEMA} {_SETTING} PRAGMA application_id = {APPLICATION_ID};"
-                f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            )
+    def close(self) -> None:
+        """Move what is left of the log, close the file, then let go of the lock."""
+        if self._closed:
             return
-        if application != APPLICATION_ID:
-            raise StoreError(
-                f"the ledger {self.path} is a database of another program; name a file of its own"
+        self._closed = True
+        self._mover.close()
+        moved = self._mover.trouble is None
+        self._unwind()
+        if moved:
+            self._delete_logs(self._log.number)
+
+    def _unwind(self) -> None:
+        while self._stack:
+            self._stack.pop()()
+
+    # --- what is kept -------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Write these into the log, all or none."""
+        entries = [encode(record) for record in records]
+        if not entries:
+            return
+        with self._appending:
+            self._check_open()
+            self._mover.make_room()
+            frame = packed(entries)
+            self._log.append(frame)
+            self._mover.add(Batch(entries, len(frame), self._log.number, self._log.end))
+
+    def load(self) -> Iterator[Record]:
+        """Yield accounts, what is not history, and the newest mail, attempt and decision of each account."""
+        accounts = self._rows("SELECT id, name FROM account ORDER BY name")
+        for _, name in accounts:
+            yield Wiped(account=name)
+        for kind in STATE_KINDS:
+            for (facts,) in self._rows("SELECT facts FROM state WHERE kind = ? ORDER BY seq", (kind.name,)):
+                yield self._read(kind.code, facts)
+        for facts in self._newest("acceptance", "seq", accounts):
+            yield Booked(acceptance=self._read(BOOKED, facts), raw=b"")
+        for facts in self._newest("attempt", "number", accounts):
+            yield Tried(attempt=self._read(TRIED, facts))
+        for facts in self._newest("decision", "number", accounts):
+            yield Decided(decision=self._read(DECIDED, facts))
+
+    def _newest(self, table: str, order: str, accounts: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+        """Yield the facts of the newest rows, oldest first, and before them the newest of the other accounts."""
+        ((last,),) = self._rows(f"SELECT coalesce(max({order}), 0) FROM {table}")
+        begin = last - WINDOW
+        latest = f"SELECT {order}, facts FROM {table} WHERE account = ? ORDER BY number DESC LIMIT 1"
+        yield from (
+            facts
+            for place, facts in sorted(row for id_, _ in accounts for row in self._rows(latest, (id_,)))
+            if place <= begin
+        )
+        yield from (
+            facts
+            for (facts,) in self._rows(
+                f"SELECT facts FROM {table} WHERE {order} > ? ORDER BY {order}", (begin,)
             )
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"the ledger {self.path} was written by a newer simulator (schema {version}, this one knows"
-                f" {SCHEMA_VERSION}); use that one or name another file"
-            )
-        if version < 1:
-            raise StoreError(f"the ledger {self.path} is damaged: it has no schema; name another file")
-        while version < SCHEMA_VERSION:
-            # Each step is whole or was not: a death in between is continued by the next start.
-            db.executescript(f"BEGIN; {_MIGRATIONS[version]} PRAGMA user_version = {version + 1}; COMMIT;")
-            version += 1
+        )
+
+    # --- look-ups by name ---------------------------------------------------------------------------
+
+    def get(self, account: str, id_: str) -> Acceptance | None:
+        found = self._glance("id = ?", account, clean(id_))
+        return found[0] if found else None
+
+    def with_key(self, account: str, key: str) -> list[Acceptance]:
+        return self._glance("key = ?", account, clean(key))
+
+    def with_message_id(self, account: str, message_id: str) -> list[Acceptance]:
+        return self._glance("message_id = ?", account, clean(bare(message_id) or ""))
+
+    def _glance(self, condition: str, account: str, value: str) -> list[Acceptance]:
+        query = (
+            "SELECT facts FROM acceptance WHERE account = (SELECT id FROM account WHERE name = ?)"
+            f" AND {condition} ORDER BY number"
+        )
+        with self._glancing:
+            self._check_open()
+            try:
+                rows = self._glance_db.execute(query, (clean(account), value)).fetchall()
+            except sqlite3.Error as problem:
+                raise self._unreadable(problem) from problem
+        return [self._read(BOOKED, facts) for (facts,) in rows]
+
+    # --- readings -----------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        account: str,
+        search: Search = Search(),
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+    ) -> Page[Acceptance]:
+        return self._page("acceptance", BOOKED, account, search, conditions, after, limit, newest_first)
+
+    def attempts(
+        self,
+        account: str,
+        search: AttemptSearch = AttemptSearch(),
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+    ) -> Page[Attempt]:
+        return self._page("attempt", TRIED, account, search, attempt_conditions, after, limit, newest_first)
+
+    def decisions(self, account: str, *, after: int | None = None, limit: int = PAGE) -> Page[Decision]:
+        return self._page("decision", DECIDED, account, _EVERYTHING, _of_account, after, limit, False)
+
+    def acceptances(self, account: str) -> Iterator[Acceptance]:
+        after: int | None = None
+        while True:
+            page = self.messages(account, after=after, limit=1_000)
+            yield from page.found
+            after = page.cursor
+            if after is None:
+                return
+
+    def copies(self, account: str, sha256s: Iterable[str]) -> dict[str, int]:
+        self._mover.flush()
+        query = (
+            "SELECT count(*) FROM acceptance JOIN body ON body.id = acceptance.body"
+            " WHERE sha256 = ? AND account = (SELECT id FROM account WHERE name = ?)"
+        )
+        return {each: self._rows(query, (bytes.fromhex(each), clean(account)))[0][0] for each in set(sha256s)}
+
+    def body(self, account: str, id_: str) -> bytes | None:
+        self._mover.flush()
+        rows = self._rows(
+            "SELECT raw FROM body JOIN acceptance ON body.id = acceptance.body"
+            " WHERE acceptance.id = ? AND account = (SELECT id FROM account WHERE name = ?)",
+            (clean(id_), clean(account)),
+        )
+        return bytes(rows[0][0]) if rows else None
+
+    def _page(
+        self,
+        table: str,
+        kind: int,
+        account: str,
+        search: Any,
+        narrowed: Callable[[int, Any], list[Condition]],
+        after: int | None,
+        limit: int,
+        newest_first: bool,
+    ) -> Page[Any]:
+        self._mover.flush()
+        known = self._rows("SELECT id FROM account WHERE name = ?", (clean(account),))
+        if not known:
+            return Page(found=())
+        narrow = narrowed(known[0][0], search)
+
+        def fetch(last: int | None, how_many: int) -> list[tuple[int, Any]]:
+            query, values = select(table, narrow, last, newest_first=newest_first)
+            rows = self._rows(query.format(instr="instr"), (*values, how_many))
+            return [(number, self._read(kind, facts)) for number, facts in rows]
+
+        return paged(fetch, search.matches, after, limit)
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the ledger {self.path} is closed")
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._reading:
+            self._check_open()
+            try:
+                return self._search_db.execute(query, values).fetchall()
+            except sqlite3.Error as problem:
+                raise self._unreadable(problem) from problem
+
+    def _read(self, kind: int, facts: str) -> Any:
+        try:
+            return decode(kind, facts.encode())
+        except (ValueError, KeyError, TypeError) as problem:
+            raise self._unreadable(problem) from problem
+
+    def _unreadable(self, problem: Exception) -> StoreError:
+        return StoreError(
+            f"the ledger {self.path} is damaged ({problem}); restore it from a copy or name another file"
+        )
+
+    def _recover(self) -> int:
+        """Move what a former process left in its log; return the number of its last file."""
+        left = files(self._prefix)
+        last = max(left, default=self._writer.meta("log_file"))
+        for number, path in left.items():
+            if number < self._writer.meta("log_file"):
+                continue
+            start = self._writer.meta("log_end") if number == self._writer.meta("log_file") else 0
+            for end, entries in read(path, start=start, is_last=number == last):
+                self._move([Batch(entries, 0, number, end)])
+        self._delete_logs(last)
+        return last
+
+    def _move(self, batches: Sequence[Batch]) -> bool:
+        """Enter these in one transaction; tell whether there is more to be done soon."""
+        db, writer = self._db, self._writer
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            writer.write([entry for batch in batches for entry in batch.entries])
+            if batches:
+                writer.note("log_file", batches[-1].file)
+                writer.note("log_end", batches[-1].end)
+            again = self._retention.is_bounded and writer.trim(self._retention, self._now)
+            writer.flush()
+            db.execute("COMMIT")
+        except BaseException as problem:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._writer = Writer(db)
+            if isinstance(problem, sqlite3.Error | OverflowError):
+                raise StoreError(f"the ledger {self.path} cannot be written: {problem}") from problem
+            raise
+        if batches:
+            self._delete_logs(batches[-1].file - 1)
+        return again
+
+    def _delete_logs(self, last: int) -> None:
+        """Delete what was moved wholly."""
+        for number in files(self._prefix):
+            if number <= last:
+                path_of(self._prefix, number).unlink(missing_ok=True)
 
 
-def _write(db: sqlite3.Connection, record: Record) -> None:
-    match record:
-        case Booked(acceptance=acceptance, raw=raw):
-            # Rows are named by the acceptance, so that keeping a record twice keeps one row.
-            db.execute(
-                "INSERT INTO acceptance (id, account, facts, raw) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET facts = excluded.facts, raw = excluded.raw",
-                (acceptance.id, acceptance.account, _facts(acceptance), raw),
-            )
-        case Tried(attempt=attempt):
-            db.execute(
-                "INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?)",
-                (attempt.id, attempt.account, attempt.number, _facts(attempt)),
-            )
-        case Decided(decision=decision):
-            db.execute(
-                "INSERT OR REPLACE INTO decision VALUES (?, ?, ?)",
-                (decision.number, decision.account, _facts(decision)),
-            )
-        case Obligation():
-            db.execute(
-                "INSERT INTO obligation VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (account, ref, recipient) DO UPDATE SET facts = excluded.facts",
-                (record.account, record.ref, record.recipient.lower(), _facts(record)),
-            )
-        case ClockMoved(account=account, ahead_s=ahead_s):
-            db.execute("INSERT OR REPLACE INTO setting VALUES (?, 'ahead_s', ?)", (account, repr(ahead_s)))
-        case Noted(account=account, topic=topic, name=name, facts=facts):
-            key = f"note:{topic}:{name}"
-            if facts is None:
-                db.execute("DELETE FROM setting WHERE account = ? AND name = ?", (account, key))
-            else:
-                db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?)", (account, key, facts))
-        case Wiped(account=account):
-            for table in _TABLES:
-                db.execute(f"DELETE FROM {table} WHERE account = ?", (account,))
-            db.execute("INSERT OR IGNORE INTO account VALUES (?)", (account,))
+class _Everything:
+    """No condition."""
+
+    def matches(self, each: object) -> bool:
+        return True
 
 
-def _facts(value: Acceptance | Attempt | Decision | Obligation) -> str:
-    return json.dumps(asdict(value), ensure_ascii=True, separators=(",", ":"), default=_plain)
+_EVERYTHING = _Everything()
 
 
-def _plain(value: object) -> str:
-    assert isinstance(value, datetime), f"{type(value)} in a record"
-    return value.isoformat()
-
-
-def _refused(facts: list[dict[str, Any]]) -> tuple[RefusedRecipient, ...]:
-    return tuple(RefusedRecipient(**each) for each in facts)
-
-
-def _acceptance(facts: dict[str, Any]) -> Acceptance:
-    return Acceptance(
-        **facts
-        | {
-            "accepted_at": datetime.fromisoformat(facts["accepted_at"]),
-            "recipients": tuple(facts["recipients"]),
-            "refused": _refused(facts["refused"]),
-            "fate": Fate(facts["fate"]),
-            "headers": tuple((name, value) for name, value in facts.get("headers", ())),
-            "dsn": _dsn(facts.get("dsn")),
-            # Ledgers of the first schema know no destinies.
-            "destinies": tuple(
-                (recipient, Destiny(**destiny | {"fate": Fate(destiny["fate"])}))
-                for recipient, destiny in facts.get("destinies", ())
-            ),
-        }
-    )
-
-
-def _dsn(facts: dict[str, Any] | None) -> Dsn | None:
-    if facts is None:
-        return None
-    recipients = (DsnRecipient(**each | {"notify": tuple(each["notify"])}) for each in facts["recipients"])
-    return Dsn(**facts | {"recipients": tuple(recipients)})
-
-
-def _attempt(facts: dict[str, Any]) -> Attempt:
-    closed_at = facts["closed_at"]
-    return Attempt(
-        **facts
-        | {
-            "opened_at": datetime.fromisoformat(facts["opened_at"]),
-            "closed_at": None if closed_at is None else datetime.fromisoformat(closed_at),
-            "state": AttemptState(facts["state"]),
-            "sent": Sent(facts["sent"]),
-            "recipients": tuple(facts["recipients"]),
-            "headers": tuple((name, value) for name, value in facts["headers"]),
-            "refused": _refused(facts["refused"]),
-            "accepted": tuple(facts["accepted"]),
-            "rules": tuple(facts["rules"]),
-        }
-    )
-
-
-def _decision(facts: dict[str, Any]) -> Decision:
-    return Decision(**facts | {"at": datetime.fromisoformat(facts["at"]), "rules": tuple(facts["rules"])})
-
-
-def _obligation(facts: dict[str, Any]) -> Obligation:
-    state = facts["state"]
-    return Obligation(**facts | {"state": None if state is None else Reported(state)})
+def _of_account(account: int, search: object) -> list[Condition]:
+    return [("account = ?", (account,))]

@@ -84,7 +84,7 @@ async def show_message(context: Context, asked: Asked) -> Response:
 async def show_raw(context: Context, asked: Asked) -> Response:
     acceptance = _acceptance(asked)
     await context.committer.commit()
-    raw = await asyncio.to_thread(context.store.raw, acceptance.id)
+    raw = await asyncio.to_thread(context.store.body, acceptance.account, acceptance.id)
     if raw is None:
         raise Refusal(404, f"the bytes of {acceptance.id} are not kept any more")
     # What senders send must not run as a page of ours.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from simulator.provider.fate import Fate
+from simulator.provider.fate import Destiny, Fate
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.search import AttemptSearch, Search, page_of
 from tests.simulator.provider.mails import ANN, BOB, acceptance, after
@@ -20,6 +20,7 @@ MAIL = acceptance(
     message_id="<One@example.org>",
     accepted_at=after(10),
     fate=Fate.DROPPED,
+    destinies=((ANN, Destiny(fate=Fate.COMPLAINT)),),
     headers=(("X-Shop", "north"), ("x-shop", "South 7"), ("Received", "from a\tby b")),
 )
 BARE = acceptance(2, [BOB], sender="", subject="", key=None, message_id=None)
@@ -52,6 +53,7 @@ BARE = acceptance(2, [BOB], sender="", subject="", key=None, message_id=None)
         (Search(until=after(10)), False),
         (Search(until=after(11)), True),
         (Search(fate="dropped"), True),
+        (Search(fate="complaint"), True),
         (Search(fate="delivered"), False),
         (Search(q="order"), True),
         (Search(q="key-1"), True),

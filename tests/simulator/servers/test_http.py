@@ -632,7 +632,7 @@ def test_no_yes_without_a_durable_acceptance(
         control.owe([{"ref": "r", "recipient": "ada@example.com"}])
     seen = ask(simulator, SEND)
     assert seen.headers["idempotency-replayed"] == "true"
-    assert store.raw(seen.json["id"]) is not None
+    assert store.body("default", seen.json["id"]) is not None
     with simulator.control() as control:
         assert control.health()["status"] == "ok"
     caplog.clear()

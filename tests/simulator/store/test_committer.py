@@ -14,11 +14,13 @@ from simulator.provider.provider import Record
 from simulator.store import StoreError
 from simulator.store.committer import Committer
 from simulator.store.memory import MemoryStore
-from tests.simulator.store.test_sqlite import booked
+from tests.simulator.store.records import booked
 
 
 class Gated(MemoryStore):
     """Counts its writes; each waits for the gate and fails if told to."""
+
+    is_quick = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,5 +186,54 @@ def test_closing_writes_what_is_left() -> None:
         desk.pending, desk.store.trouble = [booked(2)], StoreError("disk full")
         with pytest.raises(StoreError, match="disk full"):
             await desk.committer.close()
+
+    run(story)
+
+
+# --- a store that is quick --------------------------------------------------------------------------
+
+
+def test_a_quick_store_is_written_once_per_turn_of_the_loop() -> None:
+    """By the loop itself, with everything that was decided in the turn, and before anybody is told."""
+
+    async def story(desk: Desk) -> None:
+        desk.store.is_quick = True
+        threads: list[int] = []
+        real = desk.store.append
+
+        def append(records: Sequence[Record]) -> None:
+            threads.append(threading.get_ident())
+            real(records)
+
+        desk.store.append = append  # type: ignore[method-assign]
+
+        async def book(number: int) -> None:
+            desk.pending.append(booked(number))
+            await desk.committer.commit()
+            assert any(booked(number) in write for write in desk.store.writes)
+
+        await asyncio.gather(*(book(number) for number in range(1, 6)))
+        assert desk.store.writes == [[booked(number) for number in range(1, 6)]]
+        assert threads == [threading.get_ident()]
+
+    run(story)
+
+
+def test_a_quick_store_that_fails_keeps_nobody_waiting() -> None:
+    """Who waits is told, and what failed goes in front of the next write."""
+
+    async def story(desk: Desk) -> None:
+        desk.store.is_quick = True
+        desk.store.trouble = StoreError("the disk is full")
+        desk.pending.append(booked(1))
+        with pytest.raises(StoreError, match="full"):
+            await desk.committer.commit()
+        assert desk.committer.trouble == "the disk is full"
+        desk.store.trouble = None
+        desk.pending.append(booked(2))
+        await desk.committer.commit()
+
+        assert desk.store.writes == [[booked(1), booked(2)]]
+        assert desk.committer.trouble is None
 
     run(story)

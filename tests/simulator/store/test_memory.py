@@ -1,22 +1,27 @@
-"""The store without a file keeps bodies as long as its process lives."""
+"""The store without a file: everything as long as its process lives."""
 
 from __future__ import annotations
 
-from simulator.provider.ledger import Wiped
+from collections.abc import Iterator
+
+import pytest
+
+from simulator.store import Durability, Store
 from simulator.store.memory import MemoryStore
-from tests.simulator.store.test_sqlite import booked, tried
+from simulator.store.retention import Retention
+from tests.simulator.store.contract import StoreContract
+from tests.simulator.store.records import at, booked
 
 
-def test_bodies_can_be_fetched_until_they_are_wiped() -> None:
-    """A reset forgets the bodies of one account only."""
-    store = MemoryStore()
-    store.append([booked(1), booked(1, "shop"), tried()])
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        store = MemoryStore()
+        yield store
+        store.close()
 
-    assert store.raw("msg_default_1") == booked().raw
-    store.append([Wiped(account="default"), booked(2)])
-    assert store.raw("msg_default_1") is None
-    assert store.raw("msg_default_2") == booked().raw
-    assert store.raw("msg_shop_1") == booked().raw
+    def bounded(self, retention: Retention) -> Store:
+        return MemoryStore(now=lambda: at(100), retention=retention)
 
 
 def test_nothing_is_there_from_before() -> None:
@@ -26,4 +31,5 @@ def test_nothing_is_there_from_before() -> None:
 
     assert list(store.load()) == []
     store.close()
-    assert store.raw("msg_default_1") is None
+    assert store.body("default", "msg_default_1") is None
+    assert (store.durability, store.is_quick) == (Durability.NOTHING, True)

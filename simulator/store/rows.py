@@ -1,0 +1,163 @@
+"""The tables of a ledger in a database, the same in SQLite and PostgreSQL: rows, and how a search narrows them down.
+
+A condition here lets through whatever `Search.matches` would, and perhaps more; what it means is decided there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.search import AttemptSearch, Page, Search, bare, folded, page_of
+from simulator.store.entries import clean
+
+Found = TypeVar("Found")
+Condition = tuple[str, tuple[Any, ...]]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+#: The columns of `acceptance` in the order of `acceptance_row`; `body` is looked up by the digest.
+ACCEPTANCE = ("account", "number", "id", "at", "sender", "key", "message_id", "text", "facts", "body")
+ATTEMPT = ("number", "account", "at", "text", "facts")
+DECISION = ("number", "account", "at", "facts")
+RECIPIENT = ("account", "address", "number", "fate")
+
+
+def micros(at: datetime) -> int:
+    """Return an instant as microseconds since 1970."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def acceptance_row(account: int, each: Acceptance, facts: bytes) -> tuple[Any, ...]:
+    """Return the row of an acceptance, as in `ACCEPTANCE`."""
+    return (
+        account,
+        each.number,
+        each.id,
+        micros(each.accepted_at),
+        clean(folded(each.sender)),
+        None if each.key is None else clean(each.key),
+        None if each.message_id is None else clean(bare(each.message_id) or ""),
+        text_of(each),
+        facts.decode(),
+        digest_of(each),
+    )
+
+
+def digest_of(each: Acceptance) -> bytes:
+    """Return the SHA-256 of a mail's body in bytes."""
+    return bytes.fromhex(each.sha256)
+
+
+def recipient_rows(account: int, each: Acceptance) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of an acceptance's recipients, as in `RECIPIENT`."""
+    if not each.destinies:
+        fate = each.fate.value
+        return [(account, clean(folded(to)), each.number, fate) for to in each.recipients]
+    return [
+        (account, clean(folded(to)), each.number, each.destiny_of(to).fate.value) for to in each.recipients
+    ]
+
+
+def text_of(each: Acceptance) -> str:
+    """Return what can be searched for in parts: addresses, subject, names, header fields; each a line, folded."""
+    lines = [folded(each.subject), folded(each.sender), folded(each.message_id or ""), folded(each.key or "")]
+    lines += map(folded, each.recipients)
+    lines += [f"{folded(name)}: {folded(value)}" for name, value in each.headers]
+    return clean("\n".join(lines))
+
+
+def attempt_row(account: int, each: Attempt, facts: bytes) -> tuple[Any, ...]:
+    """Return the row of an attempt, as in `ATTEMPT`."""
+    lines = (*map(folded, each.recipients), each.key or "", each.message_id or "")
+    return (each.number, account, micros(each.opened_at), clean("\n".join(lines)), facts.decode())
+
+
+def conditions(account: int, search: Search) -> list[Condition]:
+    """Return what narrows the acceptances of an account down to those that are wanted, and perhaps some more."""
+    found: list[Condition] = [("account = ?", (account,))]
+    if search.key is not None:
+        found.append(("key = ?", (clean(search.key),)))
+    if search.message_id is not None:
+        found.append(("message_id = ?", (clean(bare(search.message_id) or ""),)))
+    if search.to is not None:
+        found.append(
+            (
+                "number IN (SELECT number FROM recipient WHERE account = ? AND address = ?)",
+                (account, clean(folded(search.to))),
+            )
+        )
+    if search.fate is not None and search.fate != "delivered":
+        found.append(
+            (
+                "number IN (SELECT number FROM recipient WHERE account = ? AND fate = ? AND fate <> 'delivered')",
+                (account, clean(search.fate)),
+            )
+        )
+    if search.sender is not None:
+        found.append(("sender = ?", (clean(folded(search.sender)),)))
+    found += _in_time(account, search)
+    parts = [search.subject, search.q, *(search.header or ())]
+    found += [("{instr}(text, ?) > 0", (clean(folded(part)),)) for part in parts if part]
+    return found
+
+
+def _in_time(account: int, search: Search) -> list[Condition]:
+    """Times rise with numbers, nearly always: a range of one is a range of the other, and that needs no sorting."""
+    if search.since is None and search.until is None:
+        return []
+    since = micros(search.since) if search.since is not None else -(1 << 62)
+    until = micros(search.until) if search.until is not None else 1 << 62
+    inner = "FROM acceptance WHERE account = ? AND at >= ? AND at < ?"
+    return [
+        (
+            f"number BETWEEN (SELECT min(number) {inner}) AND (SELECT max(number) {inner})",
+            (account, since, until) * 2,
+        )
+    ]
+
+
+def attempt_conditions(account: int, search: AttemptSearch) -> list[Condition]:
+    """Return what narrows the attempts of an account down to those that are wanted, and perhaps some more."""
+    found: list[Condition] = [("account = ?", (account,))]
+    parts = (
+        None if search.to is None else folded(search.to),
+        search.key,
+        bare(search.message_id),
+    )
+    found += [("{instr}(text, ?) > 0", (clean(part),)) for part in parts if part]
+    return found
+
+
+def select(table: str, found: Sequence[Condition], after: int | None, *, newest_first: bool) -> Condition:
+    """Return the query for numbers and facts of what meets the conditions, in order; a limit is the last parameter."""
+    found = list(found)
+    if after is not None:
+        found.append((f"number {'<' if newest_first else '>'} ?", (after,)))
+    where = " AND ".join(text for text, _ in found)
+    order = "DESC" if newest_first else "ASC"
+    query = f"SELECT number, facts FROM {table} WHERE {where} ORDER BY number {order} LIMIT ?"
+    return query, tuple(value for _, values in found for value in values)
+
+
+def paged(
+    fetch: Callable[[int | None, int], list[tuple[int, Found]]],
+    matches: Callable[[Found], bool],
+    after: int | None,
+    limit: int,
+) -> Page[Found]:
+    """Return a page of what `fetch(after, how many)` brings and `matches` wants."""
+
+    def wanted() -> Iterable[tuple[int, Found]]:
+        last, size = after, limit + 1
+        while True:
+            rows = fetch(last, size)
+            yield from ((number, value) for number, value in rows if matches(value))
+            if len(rows) < size:
+                return
+            last, size = rows[-1][0], min(2 * size, 2_000)
+
+    return page_of(wanted(), limit)

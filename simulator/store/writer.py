@@ -1,0 +1,321 @@
+"""Entries become rows of a SQLite ledger; and the oldest rows go when a bound is reached."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from simulator.provider.ledger import Acceptance
+from simulator.store.entries import (
+    BOOKED,
+    DECIDED,
+    STATE_BY_CODE,
+    STATE_BY_NAME,
+    TRIED,
+    WIPED,
+    Entry,
+    clean,
+    decode,
+    value_of,
+)
+from simulator.store.retention import PER_MAIL, Retention
+from simulator.store.rows import (
+    ACCEPTANCE,
+    ATTEMPT,
+    DECISION,
+    RECIPIENT,
+    acceptance_row,
+    attempt_row,
+    digest_of,
+    micros,
+    recipient_rows,
+)
+
+#: Rows of one statement. SQLite lets go of Python's lock while it works on a statement: few long ones are better for
+#: everybody else than many short ones.
+CHUNK = 64
+#: At most so many mails go in one transaction.
+TRIM = 2_000
+
+_EMPTY = sha256(b"").digest()
+_CLOCK = STATE_BY_NAME["clock"].code
+
+
+class Writer:
+    """Writes within the transactions of somebody else. Not to be used by two threads at once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._accounts: dict[str, int] = {
+            name: id_ for id_, name in db.execute("SELECT id, name FROM account")
+        }
+        self._newest: dict[int, int] = dict(
+            db.execute("SELECT account, max(number) FROM acceptance GROUP BY account")
+        )
+        self._meta: dict[str, int] = dict(db.execute("SELECT name, value FROM meta"))
+        self._known = dict(self._meta)
+
+    # --- what is counted ----------------------------------------------------------------------------
+
+    def meta(self, name: str) -> int:
+        """Return a number that stands in `meta`, 0 if there is none."""
+        return self._meta.get(name, 0)
+
+    def note(self, name: str, value: int) -> None:
+        """Change a number in `meta`; `flush` writes it."""
+        self._meta[name] = value
+
+    def flush(self) -> None:
+        """Write the numbers that have changed."""
+        changed = [(name, value) for name, value in self._meta.items() if self._known.get(name) != value]
+        self._db.executemany(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", changed
+        )
+        self._known = dict(self._meta)
+
+    def count(self) -> None:
+        """Count all rows there are."""
+        for name, query in (
+            ("mails", "SELECT count(*) FROM acceptance"),
+            ("bytes", "SELECT coalesce(sum(length(raw)), 0) FROM body"),
+            ("attempts", "SELECT count(*) FROM attempt"),
+            ("decisions", "SELECT count(*) FROM decision"),
+        ):
+            self.note(name, self._db.execute(query).fetchone()[0])
+        self.flush()
+
+    def _add(self, name: str, more: int) -> None:
+        self._meta[name] = self._meta.get(name, 0) + more
+
+    # --- what comes in ------------------------------------------------------------------------------
+
+    def account(self, name: str) -> int:
+        """Return the number of an account; it is entered when it is named for the first time."""
+        known = self._accounts.get(name)
+        if known is None:
+            cursor = self._db.execute("INSERT INTO account (name) VALUES (?)", (name,))
+            known = self._accounts[name] = cursor.lastrowid or 0
+        return known
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Enter these, in order. Entering some again changes nothing."""
+        mails: dict[tuple[str, int], Entry] = {}
+        bodies: dict[bytes, bytes] = {}
+        attempts: dict[int, tuple[Any, ...]] = {}
+        decisions: dict[int, tuple[Any, ...]] = {}
+        states: dict[tuple[str, int, str], bytes | None] = {}
+
+        def enter() -> None:
+            self._enter_bodies(bodies)
+            self._enter_mails([(each.value, each.facts) for each in mails.values()])
+            self._enter("attempt", ATTEMPT, list(attempts.values()), "number", count="attempts")
+            self._enter("decision", DECISION, list(decisions.values()), "number", count="decisions")
+            self._enter_states(states)
+            for each in (mails, bodies, attempts, decisions, states):
+                each.clear()
+
+        for entry in entries:
+            value = value_of(entry)
+            if entry.kind == BOOKED:
+                mails[value.account, value.number] = entry._replace(value=value)
+                digest = digest_of(value)
+                if entry.body or digest == _EMPTY:
+                    bodies.setdefault(digest, entry.body)
+            elif entry.kind == TRIED:
+                attempts[value.number] = attempt_row(self.account(clean(value.account)), value, entry.facts)
+            elif entry.kind == DECIDED:
+                account = self.account(clean(value.account))
+                decisions[value.number] = (value.number, account, micros(value.at), entry.facts.decode())
+            elif entry.kind == WIPED:
+                enter()
+                self._wipe(self.account(clean(value.account)))
+            else:
+                kind = STATE_BY_CODE[entry.kind]
+                facts = None if kind.is_gone(value) else entry.facts
+                states[kind.name, self.account(clean(value.account)), clean(kind.key(value))] = facts
+        enter()
+
+    def _enter_bodies(self, bodies: dict[bytes, bytes]) -> None:
+        for rows in _chunks(list(bodies.items()), CHUNK):
+            marks = ", ".join(["(?, ?)"] * len(rows))
+            added = self._db.execute(
+                f"INSERT INTO body (sha256, raw) VALUES {marks} ON CONFLICT DO NOTHING RETURNING length(raw)",
+                [value for row in rows for value in row],
+            ).fetchall()
+            self._add("bytes", sum(size for (size,) in added))
+
+    def _enter_mails(self, mails: Sequence[tuple[Acceptance, bytes]]) -> None:
+        rows: list[tuple[Any, ...]] = []
+        recipients: list[tuple[Any, ...]] = []
+        for each, facts in mails:
+            account = self.account(clean(each.account))
+            rows.append(acceptance_row(account, each, facts))
+            recipients += recipient_rows(account, each)
+            if each.number > self._newest.get(account, 0):
+                self._newest[account] = each.number
+                self._add("mails", 1)
+        last = "(SELECT id FROM body WHERE sha256 = ?)"
+        self._upsert("acceptance", ACCEPTANCE, rows, "account, number", last=last)
+        self._upsert("recipient", RECIPIENT, recipients, "account, address, number")
+
+    def _enter_states(self, states: dict[tuple[str, int, str], bytes | None]) -> None:
+        rows = [(*key, facts.decode()) for key, facts in states.items() if facts is not None]
+        self._upsert("state", ("kind", "account", "key", "facts"), rows, "account, kind, key")
+        self._db.executemany(
+            "DELETE FROM state WHERE kind = ? AND account = ? AND key = ?",
+            [key for key, facts in states.items() if facts is None],
+        )
+
+    def _enter(
+        self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], key: str, *, count: str
+    ) -> None:
+        """Enter rows whose first column is their number, and count those that are new."""
+        if not rows:
+            return
+        newest = self._meta.get(f"newest_{table}", 0)
+        self._add(count, sum(row[0] > newest for row in rows))
+        self._meta[f"newest_{table}"] = max(newest, *(row[0] for row in rows))
+        self._upsert(table, columns, rows, key)
+
+    def _upsert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[tuple[Any, ...]],
+        key: str,
+        *,
+        last: str = "?",
+    ) -> None:
+        named = [each.strip() for each in key.split(",")]
+        update = ", ".join(f"{each} = excluded.{each}" for each in columns if each not in named)
+        one = f"({', '.join('?' * (len(columns) - 1))}, {last})"
+        for chunk in _chunks(rows, CHUNK):
+            self._db.execute(
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * len(chunk))}"
+                f" ON CONFLICT ({key}) DO UPDATE SET {update}",
+                [value for row in chunk for value in row],
+            )
+
+    # --- what goes ----------------------------------------------------------------------------------
+
+    def _wipe(self, account: int) -> None:
+        """Take everything of an account away; it is known all the same."""
+        bodies = [
+            body
+            for (body,) in self._db.execute(
+                "SELECT DISTINCT body FROM acceptance WHERE account = ?", (account,)
+            )
+        ]
+        for table, count in (("acceptance", "mails"), ("attempt", "attempts"), ("decision", "decisions")):
+            gone = self._db.execute(f"DELETE FROM {table} WHERE account = ?", (account,)).rowcount
+            self._add(count, -gone)
+        self._db.execute("DELETE FROM recipient WHERE account = ?", (account,))
+        self._db.execute("DELETE FROM state WHERE account = ?", (account,))
+        self._newest.pop(account, None)
+        self._drop_bodies(bodies)
+
+    def trim(self, retention: Retention, now: Callable[[], datetime] | None) -> bool:
+        """Take away what is too old or too much, within bounds; tell whether there is more to be taken."""
+        gone = 0
+        if retention.age_s is not None and now is not None:
+            gone = self._trim_by_age(retention.age_s, now())
+        if retention.count is not None:
+            gone += self._drop_oldest(min(TRIM, self.meta("mails") - retention.count))
+            for table, count in (("attempt", "attempts"), ("decision", "decisions")):
+                gone += self._drop_numbers(
+                    table, count, min(TRIM, self.meta(count) - PER_MAIL * retention.count)
+                )
+        if retention.bytes is not None:
+            while self.meta("bytes") > retention.bytes and gone < TRIM:
+                # Few at a time: how many bytes go with a mail is known afterwards.
+                excess = 1 + (self.meta("bytes") - retention.bytes) // self._large()
+                some = self._drop_oldest(min(TRIM - gone, excess))
+                if not some:
+                    break
+                gone += some
+        return gone >= TRIM
+
+    def _large(self) -> int:
+        """Return a size that few mails have."""
+        return max(1, self.meta("bytes") // max(1, self.meta("mails")) * 2)
+
+    def _trim_by_age(self, age_s: float, now: datetime) -> int:
+        clock = {
+            account: decode(_CLOCK, facts.encode()).ahead_s
+            for account, facts in self._db.execute("SELECT account, facts FROM state WHERE kind = 'clock'")
+        }
+        gone = 0
+        for account in self._accounts.values():
+            before = micros(now + timedelta(seconds=clock.get(account, 0.0) - age_s))
+            gone += self._drop(
+                self._db.execute(
+                    "SELECT seq, account, number, body, facts FROM acceptance"
+                    " WHERE account = ? AND at < ? AND number < ? ORDER BY at LIMIT ?",
+                    (account, before, self._newest.get(account, 0), TRIM),
+                ).fetchall()
+            )
+            for table, count in (("attempt", "attempts"), ("decision", "decisions")):
+                some = self._db.execute(
+                    f"DELETE FROM {table} WHERE number IN"
+                    f" (SELECT number FROM {table} WHERE account = ? AND at < ? ORDER BY number LIMIT ?)",
+                    (account, before, TRIM),
+                ).rowcount
+                self._add(count, -some)
+                gone += some
+        return gone
+
+    def _drop_oldest(self, how_many: int) -> int:
+        if how_many <= 0:
+            return 0
+        return self._drop(
+            self._db.execute(
+                "SELECT seq, account, number, body, facts FROM acceptance AS each WHERE number <"
+                " (SELECT max(number) FROM acceptance AS other WHERE other.account = each.account)"
+                " ORDER BY seq LIMIT ?",
+                (how_many,),
+            ).fetchall()
+        )
+
+    def _drop_numbers(self, table: str, count: str, how_many: int) -> int:
+        if how_many <= 0:
+            return 0
+        gone = self._db.execute(
+            f"DELETE FROM {table} WHERE number IN (SELECT number FROM {table} ORDER BY number LIMIT ?)",
+            (how_many,),
+        ).rowcount
+        self._add(count, -gone)
+        return gone
+
+    def _drop(self, rows: Sequence[tuple[int, int, int, int, str]]) -> int:
+        """Take these mails away, with their recipients, and the bodies that nobody needs any more."""
+        recipients = [
+            (account, address, number)
+            for _, account, number, _, facts in rows
+            for _, address, _, _ in recipient_rows(account, decode(BOOKED, facts.encode()))
+        ]
+        self._db.executemany("DELETE FROM acceptance WHERE seq = ?", [(seq,) for seq, *_ in rows])
+        self._db.executemany(
+            "DELETE FROM recipient WHERE account = ? AND address = ? AND number = ?", recipients
+        )
+        self._add("mails", -len(rows))
+        self._drop_bodies({body for _, _, _, body, _ in rows})
+        return len(rows)
+
+    def _drop_bodies(self, bodies: Iterable[int | None]) -> None:
+        for each in bodies:
+            gone = self._db.execute(
+                "DELETE FROM body WHERE id = ? AND NOT EXISTS (SELECT 1 FROM acceptance WHERE body = body.id)"
+                " RETURNING length(raw)",
+                (each,),
+            ).fetchall()
+            self._add("bytes", -sum(size for (size,) in gone))
+
+
+def _chunks(rows: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    begun = iter(rows)
+    while chunk := list(islice(begun, size)):
+        yield chunk
