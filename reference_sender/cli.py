@@ -24,7 +24,8 @@ from reference_sender import __version__
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import Attachment, InvalidMail, Mail, check_event_key, parse_mail
-from reference_sender.outbox.store import Enqueued, Store, StoreTrouble, enqueue, open_engine
+from reference_sender.outbox.engine import StoreTrouble, open_engine
+from reference_sender.outbox.store import Enqueued, Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.wiring import DATABASE, OPTIONS, Option, Parts, Sender, build, options_from

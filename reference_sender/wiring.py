@@ -21,7 +21,8 @@ from reference_sender.clock import Clock, SystemClock, random_source
 from reference_sender.life import Parcel
 from reference_sender.log import Log, quiet
 from reference_sender.message import idempotency_key_for
-from reference_sender.outbox.store import Store, open_engine
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.store import Store
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Backoff
@@ -46,7 +47,7 @@ class Option:
 DATABASE = Option(
     name="database_url",
     envvar="OUTBOX_DATABASE_URL",
-    help="The database with the outbox: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME.",
+    help="The database with the outbox: sqlite:///FILE, postgresql://USER:PASSWORD@HOST/NAME or mysql://… for MySQL and MariaDB.",
     default="sqlite:///outbox.db",
 )
 

@@ -7,6 +7,7 @@ Must not hold: queries.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -25,7 +26,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from reference_sender.life import State
 
@@ -35,6 +36,15 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     impl = DateTime(timezone=True)
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "mysql":
+            # Late, because only those who speak MySQL should pay for its words.
+            from sqlalchemy.dialects.mysql import DATETIME
+
+            # It forgets the fraction of a second unless told how many digits of it are meant.
+            return dialect.type_descriptor(DATETIME(fsp=6))
+        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
@@ -64,10 +74,19 @@ class StateName(TypeDecorator[State]):
 
 metadata = MetaData()
 
+# MySQL would hold `Order-1` and `order-1` for the same key: two mails, one of them lost.
+_MYSQL: dict[str, Any] = {
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mysql_engine": "InnoDB",
+}
+
 # SQLite numbers rows by itself only where the type is exactly INTEGER.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 # The length makes it a LONGBLOB where BLOB alone would stop at 64 KiB.
 _Bytes = LargeBinary(2**32 - 1)
+# And this one a MEDIUMTEXT, for what a provider may say at length.
+_Words = Text().with_variant(Text(2**24 - 1), "mysql")
 
 outgoing_email = Table(
     "outgoing_email",
@@ -97,9 +116,9 @@ outgoing_email = Table(
     Column("if_not_sent", StateName),  # unknown rows: where to go once "not sent" is proved
     # What came of it.
     Column("provider_id", String(255)),
-    Column("last_error", Text),
+    Column("last_error", _Words),
     Column("last_code", Integer),
-    Column("raw_answer", Text),
+    Column("raw_answer", _Words),
     Column("first_attempt_at", UtcDateTime),
     Column("accepted_at", UtcDateTime),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -108,24 +127,26 @@ outgoing_email = Table(
     ),
     # An id that was once given out stays given out: attempts and logs refer to it.
     sqlite_autoincrement=True,
+    **_MYSQL,
 )
 
-_PENDING = text("state = 'pending'")
-_SENDING = text("state = 'sending'")
-_UNKNOWN = text("state = 'unknown'")
 
-# Partial indexes: they hold only the rows that somebody still has to look at, however long the history grows.
-Index(
-    "outgoing_email_due",
-    outgoing_email.c.priority.desc(),
-    outgoing_email.c.next_attempt_at,
-    sqlite_where=_PENDING,
-    postgresql_where=_PENDING,
+def _index_of(state: State, name: str, *columns: Any) -> None:
+    """An index of the rows in one state: those that somebody still has to look at, however long the history grows.
+
+    Partial where the database has that; elsewhere the state is its first column.
+    """
+    only = text(f"state = '{state.value}'")
+    Index(name, *columns, sqlite_where=only).ddl_if(dialect="sqlite")
+    Index(name, *columns, postgresql_where=only).ddl_if(dialect="postgresql")
+    Index(name, outgoing_email.c.state, *columns).ddl_if(dialect="mysql")
+
+
+_index_of(
+    State.PENDING, "outgoing_email_due", outgoing_email.c.priority.desc(), outgoing_email.c.next_attempt_at
 )
-Index("outgoing_email_lease", outgoing_email.c.lease_until, sqlite_where=_SENDING, postgresql_where=_SENDING)
-Index(
-    "outgoing_email_doubt", outgoing_email.c.next_attempt_at, sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN
-)
+_index_of(State.SENDING, "outgoing_email_lease", outgoing_email.c.lease_until)
+_index_of(State.UNKNOWN, "outgoing_email_doubt", outgoing_email.c.next_attempt_at)
 # The ways from a question to a row: the event, the mail as the recipient has it, the provider's name for it.
 Index("outgoing_email_dedupe_key", outgoing_email.c.dedupe_key)
 Index("outgoing_email_message_id", outgoing_email.c.message_id)
@@ -143,10 +164,11 @@ email_attempt = Table(
     Column("code", Integer),
     Column("enhanced", String(16)),
     Column("trouble", String(64)),
-    Column("answer", Text),
+    Column("answer", _Words),
     Column("provider_id", String(255)),
     Column("decision", String(16), nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("reason", _Words, nullable=False),
     Column("late", Boolean, nullable=False),  # the lease was lost: it is kept as evidence and changed nothing
     sqlite_autoincrement=True,
+    **_MYSQL,
 )

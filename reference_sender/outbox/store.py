@@ -21,14 +21,11 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    create_engine,
-    event,
     func,
     insert,
     inspect,
     literal,
     literal_column,
-    make_url,
     select,
     update,
 )
@@ -44,33 +41,12 @@ from reference_sender.message import (
     render,
     single,
 )
+from reference_sender.outbox.engine import StoreTrouble, as_it_is_now, check_version, insert_unless_there
 from reference_sender.outbox.schema import StateName, email_attempt, metadata, outgoing_email
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
 
 _row = outgoing_email.c
-
-SUPPORTED = ("sqlite", "postgresql")
-
-
-def _insert_unless_there(backend: str, rows: list[dict[str, Any]]) -> Any:
-    """INSERT that leaves rows alone whose key is there. Supporting a database begins with its case here."""
-    # Late imports: PostgreSQL's words cost a tenth of the start-up time of those who do not speak them.
-    insert_as: Any
-    match backend:
-        case "sqlite":
-            from sqlalchemy.dialects.sqlite import insert as insert_as
-        case "postgresql":
-            from sqlalchemy.dialects.postgresql import insert as insert_as
-        case _:
-            raise StoreTrouble(_unsupported(backend))
-    statement = insert_as(outgoing_email).values(rows)
-    return statement.on_conflict_do_nothing(index_elements=["idempotency_key"]).returning(_row.id)
-
-
-def _unsupported(backend: str) -> str:
-    return f"databases of kind {backend!r} are not supported; use {' or '.join(SUPPORTED)}"
-
 
 _DOCKET_COLUMNS = (
     _row.id,
@@ -132,17 +108,21 @@ _DUE = _rows_in(
 _TAKE = (
     update(outgoing_email)
     .where(_row.id.in_(_ids))
-    .values(
-        state=State.SENDING,
-        token=_row.token + 1,
-        attempts=_row.attempts + 1,
-        tries=_row.tries + 1,
-        lease_until=bindparam("leased", type_=_row.lease_until.type),
-        # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined.
-        doubted_at=case((and_(_row.state == State.SENDING, _row.in_doubt), _at), else_=_row.doubted_at),
-        in_doubt=bindparam("doubt", type_=_row.in_doubt.type),
-        first_attempt_at=func.coalesce(_row.first_attempt_at, _at),
-        updated_at=_at,
+    .ordered_values(
+        # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined. It comes
+        # first because MySQL works from left to right: behind it, state and in_doubt would be the new ones.
+        (
+            _row.doubted_at,
+            case((and_(_row.state == State.SENDING, _row.in_doubt), _at), else_=_row.doubted_at),
+        ),
+        (_row.in_doubt, bindparam("doubt", type_=_row.in_doubt.type)),
+        (_row.state, State.SENDING),
+        (_row.token, _row.token + 1),
+        (_row.attempts, _row.attempts + 1),
+        (_row.tries, _row.tries + 1),
+        (_row.lease_until, bindparam("leased", type_=_row.lease_until.type)),
+        (_row.first_attempt_at, func.coalesce(_row.first_attempt_at, _at)),
+        (_row.updated_at, _at),
     )
 )
 _TAKEN = select(*_DOCKET_COLUMNS, _row.raw).where(_row.id.in_(_ids))
@@ -168,10 +148,6 @@ _DOUBTFUL = (
     .order_by(_row.next_attempt_at, _row.id)
     .limit(bindparam("most"))
 )
-
-
-class StoreTrouble(Exception):
-    """The database cannot be used as it is; the text is one sentence that says what to do."""
 
 
 class _Session(Protocol):
@@ -232,17 +208,23 @@ def enqueue(
     db = connection if isinstance(connection, Connection) else connection.connection()
     at = now if now is not None else SystemClock().now()
     rows = rows_of(mail, key=key, now=at, priority=priority, expires_at=expires_at, key_for=key_for)
-    inserted = db.execute(_insert_unless_there(db.dialect.name, rows)).all()
+    backend = db.dialect.name
+    inserted = db.execute(
+        insert_unless_there(backend, rows), execution_options={"preserve_rowcount": True}
+    ).rowcount
     # Read back by key: the database has decided who was first, not a look before the leap.
     keys = [row["idempotency_key"] for row in rows]
     found = {
         row.idempotency_key: row
         for row in db.execute(
-            select(_row.id, _row.idempotency_key, _row.message_id).where(_row.idempotency_key.in_(keys))
+            as_it_is_now(
+                backend,
+                select(_row.id, _row.idempotency_key, _row.message_id).where(_row.idempotency_key.in_(keys)),
+            )
         )
     }
     return Enqueued(
-        created=bool(inserted),
+        created=inserted > 0,
         ids=tuple(found[k].id for k in keys),
         idempotency_keys=tuple(keys),
         message_ids=tuple(found[k].message_id for k in keys),
@@ -290,52 +272,6 @@ def rows_of(
     return rows
 
 
-def open_engine(url: str) -> Engine:
-    """An engine set up for an outbox: PostgreSQL as it is, SQLite so that a commit survives a power cut."""
-    try:
-        parsed = make_url(url)
-    except Exception as error:
-        raise StoreTrouble(
-            f"{url!r} is not a database URL; write it like sqlite:///outbox.db or postgresql://user@host/name"
-        ) from error
-    if parsed.drivername in {"postgresql", "postgres"}:
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    backend = parsed.get_backend_name()
-    if backend not in SUPPORTED:
-        raise StoreTrouble(_unsupported(backend))
-    if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
-        raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
-    try:
-        # The ping finds out before our transaction begins that the server was restarted.
-        engine = create_engine(parsed, pool_pre_ping=backend != "sqlite")
-    except ImportError as error:
-        raise StoreTrouble(
-            f"the driver for {backend} is missing ({error.name}); install mailproof[postgres]"
-        ) from error
-    if backend == "sqlite":
-        _set_up_sqlite(engine)
-    return engine
-
-
-def _set_up_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _connect(dbapi_connection: Any, _record: Any) -> None:
-        # The driver must not begin transactions by itself: it would do so with a plain BEGIN, too late and too weak.
-        dbapi_connection.isolation_level = None
-        cursor = dbapi_connection.cursor()
-        cursor.execute("PRAGMA busy_timeout = 30000")
-        cursor.execute("PRAGMA journal_mode = WAL")  # readers and the one writer do not block each other
-        cursor.execute("PRAGMA synchronous = FULL")  # in WAL mode NORMAL may lose the last commits
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock at once: two claimers queue up instead of reading the same rows.
-        mode = "DEFERRED" if connection.get_execution_options().get("reads_only") else "IMMEDIATE"
-        connection.exec_driver_sql(f"BEGIN {mode}")
-
-
 class Store:
     """The outbox as the worker, the reconciler and the command line use it."""
 
@@ -347,6 +283,7 @@ class Store:
     def create(self, *, recreate: bool = False) -> list[str]:
         """Create the tables; with `recreate` drop them first, with every mail in them. The names of those it made."""
         with self._write() as connection:
+            check_version(connection)
             if recreate:
                 metadata.drop_all(connection)
             there = set(inspect(connection).get_table_names())
@@ -362,6 +299,7 @@ class Store:
             # Looked at first, because opening it would leave an empty file behind.
             raise StoreTrouble(f"there is no database {where}; run `reference-sender init` first")
         with self._read() as connection:
+            check_version(connection)
             database = inspect(connection)
             for name, table in metadata.tables.items():
                 if not database.has_table(name):
@@ -515,7 +453,8 @@ class Store:
         wanted += [_row.state.in_(list(states))] if states else []
         with self._read() as connection:
             rows = connection.execute(select(*_DOCKET_COLUMNS).where(and_(*wanted)).order_by(_row.id)).all()
-        return [Docket(**_facts(row)) for row in rows]
+        # MySQL takes no notice of blanks at the end of a text.
+        return [Docket(**_facts(row)) for row in rows if key is None or row.key == key]
 
     def standings(self) -> list[Standing]:
         """Every row, oldest first, as the outside may see it."""

@@ -20,8 +20,9 @@ from sqlalchemy import Connection, Engine
 from reference_sender import wiring
 from reference_sender.life import Parcel
 from reference_sender.message import Mail
+from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.schema import metadata
-from reference_sender.outbox.store import Store, enqueue, open_engine
+from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.evidence import Evidence
 from reference_sender.worker import Transport
 from scenarios.history import Said

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from reference_sender.cli import cli, main, run
 from reference_sender.life import State
 from reference_sender.message import idempotency_key_for
-from reference_sender.outbox.store import Store, open_engine
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.wiring import Parts
 from tests.reference_sender.samples import ManualClock

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from reference_sender.life import Docket, State
-from reference_sender.outbox.store import Store, enqueue, open_engine
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable

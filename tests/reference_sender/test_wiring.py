@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Engine
 
 from reference_sender.life import Parcel
-from reference_sender.outbox.store import Store, open_engine
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.store import Store
 from reference_sender.policy.evidence import Evidence, Refused, Wire
 from reference_sender.policy.settings import InvalidSettings, Policy
 from reference_sender.wiring import OPTIONS, Parts, build, options_from, options_from_environment

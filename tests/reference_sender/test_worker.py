@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from reference_sender.life import Docket, Parcel, State
-from reference_sender.outbox.store import Standing, Store, enqueue, open_engine
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.store import Standing, Store, enqueue
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Decision, Doubt, decide
 from reference_sender.policy.evidence import Evidence, Phase, Wire

@@ -108,6 +108,12 @@ class Contract:
     def test_two_events_with_equal_content_are_two_mails(self, outbox: Bench) -> None:
         assert outbox.put("order-1") != outbox.put("order-2")
 
+    def test_keys_are_compared_letter_by_letter(self, outbox: Bench) -> None:
+        ids = {outbox.put(key) for key in ("order-1", "Order-1", "örder-1", "order-1 ")}
+        assert len(ids) == 4
+        for key in ("order-1", "Order-1", "örder-1", "order-1 "):
+            assert [each.key for each in outbox.store.find(key=key)] == [key]
+
     def test_a_new_recipient_of_a_known_event_is_a_new_row(self, outbox: Bench) -> None:
         outbox.put()
         with outbox.begin() as transaction:

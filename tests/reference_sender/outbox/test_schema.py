@@ -22,7 +22,7 @@ def dialect(name: str) -> Dialect:
 def test_a_time_comes_back_in_utc() -> None:
     kind = UtcDateTime()
     moment = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-    for words in (dialect("sqlite"), dialect("postgresql")):
+    for words in (dialect("sqlite"), dialect("postgresql"), dialect("mysql")):
         stored = kind.process_bind_param(moment, words)
         assert datetime(2026, 1, 1, 10, tzinfo=UTC) == kind.process_result_value(stored, words)
 

@@ -1,0 +1,141 @@
+"""The databases an outbox can stand on: how each is opened, and the few words that each says in its own way.
+
+Supporting a database begins here. Must not hold: tables, other queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, create_engine, event, make_url
+
+from reference_sender.outbox.schema import outgoing_email
+
+#: What a URL may begin with → SQLAlchemy's dialect and driver. MariaDB is spoken to as MySQL: the words are the same.
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+}
+SUPPORTED = ("sqlite", "postgresql", "mysql", "mariadb")
+_EXTRA = {"postgresql": "postgres", "mysql": "mysql"}
+
+#: The first versions that skip locked rows, which is how several workers share one outbox.
+_SKIPS_LOCKED = {"MariaDB": (10, 6), "MySQL": (8, 0, 1)}
+
+
+class StoreTrouble(Exception):
+    """The database cannot be used as it is; the text is one sentence that says what to do."""
+
+
+def open_engine(url: str) -> Engine:
+    """An engine set up for an outbox. Raises `StoreTrouble` for a URL that cannot be one."""
+    try:
+        parsed = make_url(url)
+    except Exception as error:
+        raise StoreTrouble(
+            f"{url!r} is not a database URL; write it like sqlite:///outbox.db or postgresql://user@host/name"
+        ) from error
+    if parsed.drivername in _DRIVERS:
+        parsed = parsed.set(drivername=_DRIVERS[parsed.drivername])
+    backend = parsed.get_backend_name()
+    if backend not in SUPPORTED:
+        raise StoreTrouble(_unsupported(backend))
+    if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
+        raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
+    more: dict[str, Any] = {}
+    if backend != "sqlite":
+        # Finds out before our transaction begins that the server was restarted.
+        more["pool_pre_ping"] = True
+    if backend == "mysql":
+        # The usual level there locks the gaps between rows too: claimers would wait for enqueues, and for each other.
+        more["isolation_level"] = "READ COMMITTED"
+    try:
+        engine = create_engine(parsed, **more)
+    except ImportError as error:
+        raise StoreTrouble(
+            f"the driver for {backend} is missing ({error.name}); install mailproof[{_EXTRA.get(backend, backend)}]"
+        ) from error
+    if backend == "sqlite":
+        _set_up_sqlite(engine)
+    return engine
+
+
+def check_version(connection: Connection) -> None:
+    """Raise `StoreTrouble` for a server that cannot skip locked rows."""
+    if connection.dialect.name != "mysql":
+        return
+    name = "MariaDB" if getattr(connection.dialect, "is_mariadb", False) else "MySQL"
+    version = connection.dialect.server_version_info or ()
+    wanted = _SKIPS_LOCKED[name]
+    numbers = tuple(each for each in version if isinstance(each, int))
+    if numbers < wanted:
+        raise StoreTrouble(
+            f"{name} {'.'.join(map(str, numbers))} cannot skip locked rows; "
+            f"an outbox needs {name} {'.'.join(map(str, wanted))} or later"
+        )
+
+
+def insert_unless_there(backend: str, rows: Sequence[dict[str, Any]]) -> Any:
+    """INSERT that leaves rows alone whose key is there. Its rowcount is the number of new ones."""
+    # Late imports: the words of one database cost a tenth of the start-up time of those who do not speak them.
+    match backend:
+        case "sqlite":
+            from sqlalchemy.dialects.sqlite import insert as into_sqlite
+
+            return (
+                into_sqlite(outgoing_email)
+                .values(list(rows))
+                .on_conflict_do_nothing(index_elements=["idempotency_key"])
+            )
+        case "postgresql":
+            from sqlalchemy.dialects.postgresql import insert as into_postgresql
+
+            return (
+                into_postgresql(outgoing_email)
+                .values(list(rows))
+                .on_conflict_do_nothing(index_elements=["idempotency_key"])
+            )
+        case "mysql":
+            from sqlalchemy.dialects.mysql import insert as into_mysql
+
+            # IGNORE would cut off what is too long as well; `rows_of` has refused that before.
+            return into_mysql(outgoing_email).values(list(rows)).prefix_with("IGNORE")
+        case _:
+            raise StoreTrouble(_unsupported(backend))
+
+
+def as_it_is_now(backend: str, query: Select[Any]) -> Select[Any]:
+    """The query, seeing what others have committed, also in a transaction that has read before.
+
+    MySQL's usual isolation level shows a transaction what stood when it first read, and the row that was in the way
+    of our INSERT may be newer. A locking read sees it.
+    """
+    return query.with_for_update(read=True) if backend == "mysql" else query
+
+
+def _unsupported(backend: str) -> str:
+    *some, last = SUPPORTED
+    return f"databases of kind {backend!r} are not supported; use {', '.join(some)} or {last}"
+
+
+def _set_up_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _connect(dbapi_connection: Any, _record: Any) -> None:
+        # The driver must not begin transactions by itself: it would do so with a plain BEGIN, too late and too weak.
+        dbapi_connection.isolation_level = None
+        cursor = dbapi_connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute("PRAGMA journal_mode = WAL")  # readers and the one writer do not block each other
+        cursor.execute("PRAGMA synchronous = FULL")  # in WAL mode NORMAL may lose the last commits
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # IMMEDIATE takes the write lock at once: two claimers queue up instead of reading the same rows.
+        mode = "DEFERRED" if connection.get_execution_options().get("reads_only") else "IMMEDIATE"
+        connection.exec_driver_sql(f"BEGIN {mode}")

@@ -1,0 +1,66 @@
+"""The databases an outbox can stand on: what each has to be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection, create_engine, text
+
+from reference_sender.outbox.engine import StoreTrouble, check_version, insert_unless_there, open_engine
+from reference_sender.outbox.store import Store, enqueue
+from tests.reference_sender.outbox.databases import database
+from tests.reference_sender.samples import MAIL, NOW
+
+
+def server(version: tuple[Any, ...], *, maria: bool) -> Connection:
+    """A connection as far as a look at its server's version goes."""
+    dialect = SimpleNamespace(name="mysql", is_mariadb=maria, server_version_info=version)
+    return cast(Connection, SimpleNamespace(dialect=dialect))
+
+
+@pytest.mark.parametrize(
+    ("version", "maria", "wanted"),
+    [((10, 5, 29, "MariaDB"), True, "MariaDB 10.6"), ((5, 7, 44), False, "MySQL 8.0.1")],
+)
+def test_a_server_that_cannot_skip_locked_rows_is_refused(
+    version: tuple[Any, ...], maria: bool, wanted: str
+) -> None:
+    with pytest.raises(StoreTrouble, match=f"cannot skip locked rows; an outbox needs {wanted} or later"):
+        check_version(server(version, maria=maria))
+
+
+@pytest.mark.parametrize(("version", "maria"), [((10, 6, 0, "MariaDB"), True), ((8, 0, 1), False)])
+def test_one_that_can_is_taken(version: tuple[Any, ...], maria: bool) -> None:
+    check_version(server(version, maria=maria))
+
+
+@pytest.mark.parametrize("url", ["mysql://root@db/shop", "mariadb://root@db/shop"])
+def test_mariadb_and_mysql_are_spoken_to_alike(url: str) -> None:
+    engine = open_engine(url)
+    assert (engine.dialect.name, engine.dialect.driver) == ("mysql", "pymysql")
+    assert engine.dialect._on_connect_isolation_level == "READ COMMITTED"
+
+
+def test_a_database_without_words_is_refused() -> None:
+    with pytest.raises(StoreTrouble, match="databases of kind 'oracle' are not supported; use sqlite, "):
+        insert_unless_there("oracle", [])
+
+
+def test_an_application_that_read_before_still_finds_the_row_that_was_first(tmp_path: Path) -> None:
+    """At MySQL's usual isolation level a transaction sees what stood at its first look, and not what came since."""
+    with database("mysql", tmp_path) as url:
+        store = Store(open_engine(url))
+        store.create()
+        theirs = create_engine(store.engine.url)  # an application's own, as the driver comes
+        with theirs.begin() as first:
+            first.execute(text("SELECT * FROM outgoing_email")).all()
+            with store.engine.begin() as second:
+                winner = enqueue(second, MAIL, key="order-1", now=NOW)
+            loser = enqueue(first, MAIL, key="order-1", now=NOW)
+        assert (winner.created, loser.created) == (True, False)
+        assert winner.ids == loser.ids
+        theirs.dispose()
+        store.engine.dispose()
