@@ -333,11 +333,15 @@ def options_from_environment(environment: Mapping[str, str]) -> Options:
     return options_from(values)
 
 
-class _ClosableTransport(Transport, Protocol):
+class ClosableTransport(Transport, Protocol):
+    """A transport as it is built here: with an end."""
+
     async def close(self) -> None: ...
 
 
-class _ClosableLookup(Lookup, Protocol):
+class ClosableLookup(Lookup, Protocol):
+    """A look-up as it is built here: with an end."""
+
     async def close(self) -> None: ...
 
 
@@ -353,6 +357,10 @@ class Parts:
     log: Log = quiet
     open_engine: Callable[[str], Engine] = open_engine
     open_store: Callable[[Engine], Store] = Store
+    transport: Callable[[Options], ClosableTransport] | None = (
+        None  # instead of the one that the options name
+    )
+    lookup: Callable[[Options], ClosableLookup | None] | None = None
     around_transport: Callable[[Transport], Transport] = _as_it_is
     classify: Callable[[Evidence], Outcome] = classify
     backoff: Backoff = backoff_s
@@ -395,8 +403,8 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     parts = parts or Parts()
     rng = random_source(options.seed)
     store = parts.open_store(parts.open_engine(options.database_url))
-    transport = _transport(options)
-    lookup = _lookup(options)
+    transport = (parts.transport or _transport)(options)
+    lookup = (parts.lookup or _lookup)(options)
     settings = options.settings
     return Sender(
         store=store,
@@ -423,7 +431,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
 # round; enqueuing loads neither. It halves the time to the first mail after a start.
 
 
-def _transport(options: Options) -> _ClosableTransport:
+def _transport(options: Options) -> ClosableTransport:
     if options.transport is Wire.HTTP:
         from reference_sender.transports.http import HttpTransport
 
@@ -444,7 +452,7 @@ def _transport(options: Options) -> _ClosableTransport:
     )
 
 
-def _lookup(options: Options) -> _ClosableLookup | None:
+def _lookup(options: Options) -> ClosableLookup | None:
     if not options.lookup:
         return None
     from reference_sender.transports.http import HttpLookup

@@ -1,0 +1,231 @@
+"""The HTTP side of the provider: what `simulator.servers.http` does with a request, without a request on a wire.
+
+Answers are the very status, headers and body of `simulator.dialects.native`: whoever reads them must read all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scenarios.simulation.byteless.door import NEVER, Premises, Waits, deliver, wait_out
+from scenarios.simulation.byteless.line import End, Line, Want, Word
+from simulator.dialects.native import DIALECT
+from simulator.dialects.native.answers import HttpWords, answer, as_json, garbled, part_of
+from simulator.dialects.native.keys import read_key
+from simulator.dialects.native.request import read
+from simulator.provider.answer import Accepted, Answer, Refused, Words
+from simulator.provider.ledger import Attempt, Sent
+from simulator.provider.message import Submission
+from simulator.provider.provider import DEFAULT_ACCOUNT, Detail
+
+HOST = "mail.simulator.test"
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A mail is handed in."""
+
+    key: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A mail is asked for."""
+
+    parameter: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of an answer; `size` octets of body follow, each piece on its own."""
+
+    status: int
+    retry_after: str | None
+    size: int
+    body: bytes = b""
+    """What of it came in one piece with the head."""
+    closes: bool = False
+
+
+class HttpVoice:
+    """Says words as the answer of one request."""
+
+    def __init__(self, premises: Premises, line: Line, headed: Words | None = None) -> None:
+        """`headed`: the head of these words has been said already, and only the body is still to come."""
+        self._at = premises
+        self._line = line
+        self.said: str | None = None
+        self._out: HttpWords | None = None
+        if headed is not None:
+            self._out = self._worded(headed)
+            self._head(self._out)
+
+    def speak(self, words: Words) -> None:
+        out = self._out
+        if out is None:
+            out = self._worded(words)
+            self._head(out)
+        self._body(out.body)
+
+    def speak_in_part(self, words: Words | None) -> None:
+        out = self._out
+        if out is None:
+            out = self._worded(words or _USUAL)
+            self._head(out)
+        self._body(part_of(out.body))
+
+    def babble(self, code: int) -> None:
+        junk = garbled(code)
+        if self._out is None:
+            self._head(junk)
+            self._body(junk.body)
+        else:
+            size = len(self._out.body)
+            self._body((junk.body * (size // len(junk.body) + 1))[:size])
+
+    def _worded(self, words: Words) -> HttpWords:
+        return (
+            _in_words(words) if getattr(words, "retry_after", None) is None else answer(words, self._at.now)
+        )
+
+    def _head(self, out: HttpWords) -> None:
+        self.said = str(out.status)
+        self._line.say(Head(out.status, dict(out.headers).get("Retry-After"), len(out.body)))
+
+    def _body(self, body: bytes) -> None:
+        if body:
+            self._line.say(body)
+
+
+class DoorVoice(HttpVoice):
+    """Answers before a request was looked at, all in one piece; the line ends after that."""
+
+    def _head(self, out: HttpWords) -> None:
+        self.said = str(out.status)
+        self._out_now = out
+
+    def _body(self, body: bytes) -> None:
+        out = self._out_now
+        retry_after = dict(out.headers).get("Retry-After")
+        self._line.say(Head(out.status, retry_after, len(out.body), body=body, closes=True))
+
+
+class HttpDoor:
+    """One connection with a sender."""
+
+    def __init__(self, premises: Premises, line: Line) -> None:
+        self._at = premises
+        self._line = line
+        self._name = ""
+        plan = premises.provider.accounts[DEFAULT_ACCOUNT].plan.plan
+        self._is_guarded = any(("http", "connect") in rule.stages for rule in plan.rules)
+
+    def serve(self) -> Waits:
+        """Answer one request after the other until one of both leaves."""
+        request = yield Want.WORD
+        waiting: Attempt | None = None
+        if self._is_guarded and request is not Word.GONE:
+            waiting = self._open()
+            if not (yield from self._receive(waiting)):
+                self._at.provider.close(waiting, self._at.now)
+                return
+        while request is not Word.GONE and not self._line.over:
+            if isinstance(request, Get):
+                self._look_up(request)
+            else:
+                attempt, waiting = waiting or self._open(), None
+                yield from self._hand_in(attempt, request)
+            request = yield Want.WORD
+        if waiting is not None:
+            self._at.provider.told(waiting, Sent.NOTHING, self._at.now)
+            self._at.provider.close(waiting, self._at.now)
+
+    def _open(self) -> Attempt:
+        attempt = self._at.provider.open(DIALECT, "", self._at.now, connection=self._name)
+        self._name = attempt.connection
+        return attempt
+
+    def _receive(self, attempt: Attempt) -> Waits:
+        """Ask the rules of stage `connect`; tell whether the sender may come in."""
+        provider = self._at.provider
+        rest = yield from wait_out(provider.step(attempt, "connect", Detail(), self._at.now), attempt)
+        if rest is None and not self._line.closed:
+            return True
+        voice, sent = DoorVoice(self._at, self._line), Sent.NOTHING
+        if rest is not None:
+            sent = yield from deliver(rest, attempt, voice, self._line, half_closes=False)
+        provider.told(attempt, sent, self._at.now, answer=voice.said)
+        self._line.end(End.FIN)
+        return False
+
+    def _hand_in(self, attempt: Attempt, request: Post) -> Waits:
+        provider, line = self._at.provider, self._line
+        mail, detail = _read(request.body, request.key)
+        words = yield from self._trouble(attempt, mail, detail)
+        after_head: Words | None = None
+        if words is None:
+            assert isinstance(mail, Submission)
+            verdict = provider.submit(attempt, mail, self._at.now)
+            words = verdict.answer
+            if not isinstance(verdict.words, Refused):
+                provider.told(attempt, Sent.UNKNOWN, self._at.now)
+                after_head = verdict.words if verdict.after_head else None
+        voice = HttpVoice(self._at, line, after_head)
+        sent = yield from deliver(words, attempt, voice, line, half_closes=False)
+        said = voice.said
+        if after_head is not None:
+            said, sent = None, Sent.PARTIAL if sent is Sent.NOTHING else sent
+        provider.told(attempt, sent, self._at.now, answer=said)
+        provider.close(attempt, self._at.now)
+
+    def _trouble(self, attempt: Attempt, mail: Submission | Refused, detail: Detail) -> Waits:
+        """Walk the stages before booking; return what goes wrong, None if the mail can be booked."""
+        for stage in ("request", "validate", "accept"):
+            found: Answer | None = self._at.provider.step(attempt, stage, detail, self._at.now)
+            if found is not None:
+                found = yield from wait_out(found, attempt)
+            if found is not None:
+                return found
+            if stage == "validate" and isinstance(mail, Refused):
+                return mail
+        return None
+
+    def _look_up(self, request: Get) -> None:
+        provider, now = self._at.provider, self._at.now
+        ledger = provider.account(DEFAULT_ACCOUNT, now).ledger
+        by_key = request.parameter == "idempotency_key"
+        found = ledger.with_key(request.value) if by_key else ledger.with_message_id(request.value)
+        entries = [as_json(each) for each in provider.visible(found, DEFAULT_ACCOUNT, now)]
+        self._line.say(Head(200, None, 1))
+        self._line.say(entries)
+
+
+_USUAL = Accepted(id="msg_00000000000000000000", message_id=None, recipients=())
+
+
+@lru_cache(maxsize=1024)
+def _in_words(words: Words) -> HttpWords:
+    # Without a Retry-After there is no time in an answer.
+    return answer(words, NEVER)
+
+
+@lru_cache(maxsize=256)
+def _read(body: bytes, key: str) -> tuple[Submission | Refused, Detail]:
+    """Read a request once for all worlds."""
+    read_as = read_key(key)
+    if isinstance(read_as, Refused):
+        return read_as, Detail()
+    mail = read(body, key=read_as, now=NEVER, host=HOST)
+    if isinstance(mail, Refused):
+        return mail, Detail(key=read_as)
+    return mail, Detail(
+        sender=mail.sender,
+        recipients=mail.recipients,
+        key=mail.key,
+        message_id=mail.message_id,
+        headers=mail.headers,
+        fingerprint=mail.fingerprint,
+    )

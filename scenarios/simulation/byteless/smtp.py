@@ -1,0 +1,316 @@
+"""The SMTP side of the provider: the dialogue of `simulator.servers.smtp`, command by command, without lines of text.
+
+Replies are the very bytes of `simulator.dialects.smtp`, one value each: whoever reads them must read all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+
+from scenarios.simulation.byteless.door import NEVER, Premises, Waits, deliver, hangs, wait_out
+from scenarios.simulation.byteless.line import End, Line, Want, Word
+from simulator.dialects.smtp import GARBLED, lines, part_of, reply
+from simulator.provider.answer import Answer, Garble, Reason, Refused, Reply, Words, spoken
+from simulator.provider.ledger import AttemptState, Sent
+from simulator.provider.message import Submission, from_bytes
+from simulator.provider.provider import Detail
+from simulator.servers.smtp.mail_data import has_bare_line_ends
+
+HOSTNAME = "provider"
+#: So long the provider waits for the next command before it closes the line, in seconds.
+IDLE_S = 300.0
+
+
+class Verb(Enum):
+    """What a sender can say."""
+
+    EHLO = auto()
+    HELO = auto()
+    MAIL = auto()
+    RCPT = auto()
+    DATA = auto()
+    BODY = auto()
+    """The mail, and its last line is still to come."""
+    DOT = auto()
+    QUIT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that a sender says."""
+
+    verb: Verb
+    argument: str = ""
+    raw: bytes = b""
+    """The mail, at BODY."""
+
+
+class Outcome(Enum):
+    """What became of a stage; see the same name in `simulator.servers.smtp.dialogue`."""
+
+    NORMAL = auto()
+    YES = auto()
+    NO = auto()
+    NOISE = auto()
+
+
+_ENHANCED = re.compile(rb"(?m)^(\d{3}[ -])[245]\.\d{1,3}\.\d{1,3} ")
+#: Stages at which a reply of the plan's usual words has no enhanced code (RFC 2034, section 4).
+_BARE = frozenset({"connect", "ehlo"})
+_GREETING = lines(220, None, f"{HOSTNAME} ESMTP ready")
+_OFFERS = ("PIPELINING", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "AUTH PLAIN LOGIN", "HELP")
+_HELLO = lines(250, None, "\n".join((HOSTNAME, *_OFFERS)))
+_SENDER_OK = lines(250, "2.1.0", "sender OK")
+_RECIPIENT_OK = lines(250, "2.1.5", "recipient OK")
+_GO_ON = lines(354, None, "end data with <CR><LF>.<CR><LF>")
+_OK = lines(250, "2.0.0", "OK")
+_BYE = lines(221, "2.0.0", "bye")
+_NO_MAIL = lines(503, "5.5.1", "no mail is taken here: QUIT")
+_TO_NOBODY = lines(503, "5.5.1", "no valid recipients: say RCPT first")
+_NOTHING_NEW = Detail()
+
+
+class SmtpDoor:
+    """One connection with a sender, and the voice it speaks with."""
+
+    def __init__(self, premises: Premises, line: Line) -> None:
+        self._at = premises
+        self._line = line
+        self._attempt = premises.provider.open("smtp", "", premises.now)
+        self._sender: str | None = None
+        self._recipients: list[str] = []
+        self._over = False
+        self._stage = "connect"
+        self._usual = b""
+        self._said: str | None = None
+
+    # --- the voice ----------------------------------------------------------------------------------
+
+    def speak(self, words: Words) -> None:
+        whole = _in_words(words, self._stage in _BARE) if _is_timeless(words) else reply(words, self._at.now)
+        self._said = _first_line(whole)
+        self._line.say(whole)
+
+    def speak_in_part(self, words: Words | None) -> None:
+        self._line.say(part_of(self._usual if words is None else reply(words, self._at.now)))
+
+    def babble(self, code: int) -> None:
+        self._line.say(GARBLED)
+
+    # --- stages -------------------------------------------------------------------------------------
+
+    def _ask(self, stage: str, detail: Detail, usual: bytes) -> Answer | None:
+        self._stage, self._usual = stage, usual
+        attempt = self._attempt
+        ended_at = attempt.stage if attempt.state is AttemptState.CLOSED else None
+        answer = self._at.provider.step(attempt, stage, detail, self._at.now)
+        if ended_at is not None:
+            attempt.stage = ended_at
+        return answer
+
+    def _go_through(self, answer: Answer | None) -> Waits:
+        """Let happen what the core says of a stage; return its outcome."""
+        attempt, provider = self._attempt, self._at.provider
+        rest = yield from wait_out(answer, attempt)
+        if rest is None:
+            return Outcome.NORMAL
+        ended = attempt.state is AttemptState.CLOSED
+        if not ended:
+            attempt.answer = spoken(rest)
+        sent = yield from self._deliver(rest)
+        if ended:
+            provider.told(attempt, attempt.sent, self._at.now)
+        else:
+            provider.told(attempt, sent, self._at.now, answer=self._said)
+        if self._over or not isinstance(rest, Reply | Garble):
+            return Outcome.NO
+        if isinstance(rest, Garble):
+            return Outcome.NOISE
+        return Outcome.YES if rest.code // 100 == (3 if self._stage == "data" else 2) else Outcome.NO
+
+    def _deliver(self, answer: Answer) -> Waits:
+        self._said = None
+        sent = yield from deliver(answer, self._attempt, self, self._line, half_closes=True)
+        closing = self._said is not None and self._said.startswith("421")
+        if closing or hangs(answer) or self._line.over or self._line.reset:
+            self._over = True
+        return sent
+
+    # --- the dialogue -------------------------------------------------------------------------------
+
+    def serve(self) -> Waits:
+        """Talk with the sender until one of both leaves."""
+        yield from self._listen()
+        self._abandon()
+        self._at.provider.close(self._attempt, self._at.now)
+        self._line.end(End.FIN)
+
+    def _listen(self) -> Waits:
+        outcome = Outcome.NORMAL
+        if (answer := self._ask("connect", _NOTHING_NEW, _GREETING)) is not None:
+            outcome = yield from self._go_through(answer)
+        if outcome is Outcome.NORMAL:
+            self._line.say(_GREETING)
+        turned_away = outcome is Outcome.NO
+        while not self._over:
+            command = yield Want.WORD
+            if command is Word.GONE:
+                return
+            if turned_away and command.verb is not Verb.QUIT:
+                self._line.say(_NO_MAIL)
+                continue
+            match command.verb:
+                case Verb.EHLO | Verb.HELO:
+                    yield from self._hello(command.verb is Verb.EHLO)
+                case Verb.MAIL:
+                    yield from self._mail(command.argument)
+                case Verb.RCPT:
+                    yield from self._rcpt(command.argument)
+                case Verb.DATA:
+                    yield from self._data()
+                case Verb.QUIT:
+                    answer = self._ask("quit", _NOTHING_NEW, _BYE)
+                    if answer is None or (yield from self._go_through(answer)) is Outcome.NORMAL:
+                        self._line.say(_BYE)
+                    return
+                case _:
+                    raise AssertionError(f"{command.verb} comes out of turn")
+
+    def _hello(self, extended: bool) -> Waits:
+        usual = _HELLO if extended else lines(250, None, HOSTNAME)
+        outcome = Outcome.NORMAL
+        if (answer := self._ask("ehlo", _NOTHING_NEW, usual)) is not None:
+            outcome = yield from self._go_through(answer)
+        if outcome in (Outcome.NORMAL, Outcome.YES):
+            self._abandon()
+        if outcome is Outcome.NORMAL:
+            self._line.say(usual)
+
+    def _mail(self, sender: str) -> Waits:
+        if self._attempt.state is AttemptState.CLOSED:
+            self._attempt = self._at.provider.open(
+                "smtp", "", self._at.now, connection=self._attempt.connection
+            )
+        outcome = Outcome.NORMAL
+        if (answer := self._ask("mail", Detail(sender=sender), _SENDER_OK)) is not None:
+            outcome = yield from self._go_through(answer)
+        if outcome in (Outcome.NO, Outcome.NOISE):
+            self._end()
+            return
+        if outcome is Outcome.NORMAL:
+            self._line.say(_SENDER_OK)
+        self._sender = sender
+
+    def _rcpt(self, recipient: str) -> Waits:
+        outcome = Outcome.NORMAL
+        if (answer := self._ask("rcpt", Detail(recipient=recipient), _RECIPIENT_OK)) is not None:
+            outcome = yield from self._go_through(answer)
+        if outcome in (Outcome.NO, Outcome.NOISE):
+            return
+        if outcome is Outcome.NORMAL:
+            self._line.say(_RECIPIENT_OK)
+        if recipient not in self._recipients:
+            self._recipients.append(recipient)
+
+    def _data(self) -> Waits:
+        if not self._recipients:
+            self._refuse(_TO_NOBODY)
+            return
+        outcome = Outcome.NORMAL
+        detail = Detail(recipients=tuple(self._recipients))
+        if (answer := self._ask("data", detail, _GO_ON)) is not None:
+            outcome = yield from self._go_through(answer)
+        if outcome in (Outcome.NO, Outcome.NOISE):
+            return
+        if outcome is Outcome.NORMAL:
+            self._line.say(_GO_ON)
+        self._attempt.sent, self._attempt.answer = Sent.UNKNOWN, "normal"
+        body = yield Want.WORD
+        if body is Word.GONE:
+            self._over = True
+            return
+        yield from self._read_mail(body.raw)
+
+    def _read_mail(self, raw: bytes) -> Waits:
+        submission, known, is_sound = _read(raw, self._sender or "", tuple(self._recipients))
+        outcome = Outcome.NORMAL
+        if (answer := self._ask("body", known, _OK)) is not None:
+            outcome = yield from self._go_through(answer)
+            if outcome is Outcome.NO:
+                return
+        dot = yield Want.WORD
+        if dot is Word.GONE:
+            self._over = True
+            return
+        if outcome is Outcome.NOISE:
+            self._end()
+        else:
+            yield from self._take(submission, known, is_sound)
+        if not self._over and (answer := self._ask("idle", _NOTHING_NEW, _OK)) is not None:
+            yield from self._go_through(answer)
+
+    def _take(self, submission: Submission, known: Detail, is_sound: bool) -> Waits:
+        if (answer := self._ask("message", known, _OK)) is not None:
+            outcome = yield from self._go_through(answer)
+            if outcome is not Outcome.NORMAL:
+                self._end()
+                return
+        if not is_sound:
+            bare = Refused(reason=Reason.INVALID, detail="CR and LF may only come together as CRLF")
+            self._refuse(reply(bare, self._at.now))
+            self._end()
+            return
+        attempt = self._attempt
+        verdict = self._at.provider.submit(attempt, submission, self._at.now)
+        self._stage, self._usual = attempt.stage, _OK
+        sent = yield from self._deliver(verdict.answer)
+        self._at.provider.told(attempt, sent, self._at.now, answer=self._said)
+        self._end()
+
+    # --- attempts -----------------------------------------------------------------------------------
+
+    def _refuse(self, whole: bytes) -> None:
+        self._line.say(whole)
+        if self._attempt.state is not AttemptState.CLOSED:
+            sent = Sent.NOTHING if self._line.over or self._line.reset else Sent.COMPLETE
+            self._at.provider.told(self._attempt, sent, self._at.now, answer=_first_line(whole))
+
+    def _end(self) -> None:
+        self._sender, self._recipients = None, []
+        self._at.provider.close(self._attempt, self._at.now)
+
+    def _abandon(self) -> None:
+        attempt = self._attempt
+        if self._sender is None or attempt.state is AttemptState.CLOSED:
+            return
+        if attempt.sent is Sent.UNKNOWN:
+            answer = "no answer: the connection ended" if attempt.answer == "normal" else None
+            self._at.provider.told(attempt, Sent.NOTHING, self._at.now, answer=answer)
+        self._end()
+
+
+def _is_timeless(words: Words) -> bool:
+    return getattr(words, "retry_after", None) is None
+
+
+@lru_cache(maxsize=1024)
+def _in_words(words: Words, bare: bool) -> bytes:
+    whole = reply(words, NEVER)
+    if bare and isinstance(words, Reply) and words.enhanced is None and words.text is None:
+        return _ENHANCED.sub(rb"\1", whole)
+    return whole
+
+
+def _first_line(whole: bytes) -> str:
+    return whole.partition(b"\r\n")[0].decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=256)
+def _read(raw: bytes, sender: str, recipients: tuple[str, ...]) -> tuple[Submission, Detail, bool]:
+    """Read a mail once for all worlds: the submission, what is known of it, and whether its lines end as they must."""
+    submission = from_bytes(raw, dialect="smtp", sender=sender, recipients=recipients)
+    known = Detail(headers=submission.headers, message_id=submission.message_id)
+    return submission, known, not has_bare_line_ends(raw)

@@ -1,0 +1,349 @@
+"""The sender's side of a line: the transports of `reference_sender.transports` without what they talk over.
+
+Each does what its original does, step by step, and gathers the same `Evidence`; what was said is read by the original's
+own code. Here lives the order of steps and what a broken line is called. A test lays both side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, Protocol
+
+from aiosmtplib.errors import SMTPException
+
+from reference_sender.life import Docket, Parcel
+from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
+from reference_sender.policy.settings import Settings
+from reference_sender.transports import http as over_http
+from reference_sender.transports import smtp as over_smtp
+from scenarios.simulation.byteless.http import Get, Head, Post
+from scenarios.simulation.byteless.line import End, Expired, Line, turn
+from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
+
+#: So long the HTTP client keeps a connection that nobody uses, in seconds (aiohttp's `keepalive_timeout`).
+KEPT_S = 15.0
+
+Point = Callable[[], Awaitable[bool]]
+
+
+class Exchange(Protocol):
+    """Where a transport gets its lines."""
+
+    async def dial(self, wire: Wire) -> Line:
+        """Connect with the provider."""
+        ...
+
+    def time(self) -> float:
+        """Seconds since the world began."""
+        ...
+
+
+class Broken(Exception):
+    """The line broke before there was an answer. The message is what `Evidence.trouble` calls it."""
+
+
+# --- HTTP -------------------------------------------------------------------------------------------
+
+
+class _HttpClient:
+    """Lines that are used again while they are good."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._exchange = exchange
+        self._settings = settings
+        self._idle: list[Line] = []
+
+    async def ask(
+        self, request: Post | Get, let_go: Callable[[], Awaitable[None]] | None = None
+    ) -> tuple[Head, Any]:
+        """Ask, and return head and body of the answer. Raises `Broken`. `let_go` is awaited before the request leaves."""
+        deadline = self._exchange.time() + self._settings.total_timeout_s
+        line = self._kept() or await self._exchange.dial(Wire.HTTP)
+        good = False
+        try:
+            if let_go is not None:
+                await let_go()
+            line.tell(request)
+            head, body = await self._answer(line, deadline)
+            good = line.is_open and not head.closes and self._settings.policy.dedupes
+            return head, body
+        finally:
+            if good:
+                line.since = self._exchange.time()
+                self._idle.append(line)
+            else:
+                line.close()
+
+    async def _answer(self, line: Line, deadline: float) -> tuple[Head, Any]:
+        head = await self._hear(line, deadline)
+        if head is End.FIN:
+            raise Broken("eof")
+        if head is End.RST:
+            raise Broken("reset")
+        body = head.body
+        if not body and head.size:
+            body = await self._hear(line, deadline)
+        if isinstance(body, End) or (isinstance(body, bytes) and len(body) < head.size):
+            # What broke it does not matter: the answer is not whole.
+            if not isinstance(body, End):
+                await self._hear(line, deadline)
+            raise Broken("truncated")
+        return head, body
+
+    async def _hear(self, line: Line, deadline: float) -> Any:
+        try:
+            return await line.hear(min(self._settings.read_timeout_s, deadline - self._exchange.time()))
+        except Expired:
+            raise Broken("timeout") from None
+
+    def _kept(self) -> Line | None:
+        while self._idle:
+            line = self._idle.pop()
+            if line.is_open and self._exchange.time() - line.since < KEPT_S:
+                return line
+            line.close()
+        return None
+
+    async def close(self) -> None:
+        for line in self._idle:
+            line.close()
+        self._idle.clear()
+
+
+class HttpTransport:
+    """Sends a mail; see `Evidence` for what it tells."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._client = _HttpClient(exchange, settings)
+
+    async def send(self, parcel: Parcel, *, key: str, point_of_no_return: Point) -> Evidence:
+        phase, withdrawn = Phase.CONNECT, False
+
+        async def let_go() -> None:
+            nonlocal phase, withdrawn
+            phase = Phase.BODY
+            if not await point_of_no_return():
+                withdrawn = True
+                raise Broken("withdrawn")
+            phase = Phase.SENT
+
+        try:
+            head, body = await self._client.ask(Post(key, _request_body(parcel)), let_go)
+        except Broken as broken:
+            return Evidence(wire=Wire.HTTP, phase=phase, trouble=str(broken))
+        return _http_evidence(head.status, head.retry_after, body, parcel.recipient, phase, _Named(parcel))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class HttpLookup:
+    """Asks the provider whether it knows a mail, by key and then by Message-ID."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._client = _HttpClient(exchange, settings)
+
+    async def find(self, docket: Docket) -> LookedUp:
+        for parameter, value in (
+            ("idempotency_key", docket.idempotency_key),
+            ("message_id", docket.message_id),
+        ):
+            try:
+                head, entries = await self._client.ask(Get(parameter, value))
+            except Broken as broken:
+                return Unavailable(reason=f"the look-up fails ({broken})")
+            if head.status != 200:
+                return Unavailable(reason=f"the look-up answers {head.status}")
+            for entry in entries:
+                if over_http.is_ours(entry, docket, parameter, value):
+                    return Found(provider_id=str(entry["id"]))
+        return NotFound()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class _Named:
+    """A parcel for the cache of answers: of it, only the recipient is read, and that is a key of its own."""
+
+    __slots__ = ("parcel",)
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel = parcel
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Named)
+
+
+@lru_cache(maxsize=4096)
+def _http_evidence(
+    status: int, retry_after: str | None, body: bytes, recipient: str, phase: Phase, named: _Named
+) -> Evidence:
+    return over_http.evidence_of(status, retry_after, body, named.parcel, phase)
+
+
+def _request_body(parcel: Parcel) -> bytes:
+    return _body_of(parcel.sender, parcel.recipient, parcel.raw, _Named(parcel))
+
+
+@lru_cache(maxsize=256)
+def _body_of(sender: str, recipient: str, raw: bytes, named: _Named) -> bytes:
+    return over_http.request_body(named.parcel)
+
+
+# --- SMTP -------------------------------------------------------------------------------------------
+
+
+class SmtpTransport:
+    """Sends a mail; connections are used again while they are good."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._exchange = exchange
+        self._settings = settings
+        self._idle: list[_Talk] = []
+
+    async def send(self, parcel: Parcel, *, key: str, point_of_no_return: Point) -> Evidence:
+        deadline = self._exchange.time() + self._settings.total_timeout_s
+        if (talk := self._idle_talk()) is not None:
+            evidence = await self._attempt(talk, parcel, point_of_no_return, deadline)
+            if not over_smtp.hung_up_while_idle(evidence):
+                return evidence
+        talk = _Talk(self._exchange, self._settings)
+        return await self._attempt(talk, parcel, point_of_no_return, deadline)
+
+    async def _attempt(
+        self, talk: _Talk, parcel: Parcel, point_of_no_return: Point, deadline: float
+    ) -> Evidence:
+        talk.deadline = deadline
+        try:
+            refusal = None if talk.open else await talk.begin()
+            evidence = refusal or await talk.hand_over(parcel, point_of_no_return)
+        except Broken as broken:
+            evidence = Evidence(wire=Wire.SMTP, phase=talk.phase, trouble=str(broken))
+        except BaseException:
+            talk.abort()
+            raise
+        if talk.reusable:
+            talk.since = self._exchange.time()
+            self._idle.append(talk)
+        else:
+            talk.abort()
+        return evidence
+
+    def _idle_talk(self) -> _Talk | None:
+        while self._idle:
+            talk = self._idle.pop()
+            # The provider closes lines that nobody uses; by then the sender has noticed.
+            if talk.open and self._exchange.time() - talk.since < IDLE_S:
+                return talk
+            talk.abort()
+        return None
+
+    async def close(self) -> None:
+        for talk in self._idle:
+            await talk.quit()
+        self._idle.clear()
+
+
+class _Talk:
+    """One connection and where we are in it."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._exchange = exchange
+        self._settings = settings
+        self._line: Line | None = None
+        self.phase = Phase.CONNECT
+        self.reusable = False
+        self.deadline = 0.0
+        self.since = 0.0
+
+    @property
+    def open(self) -> bool:
+        return self._line is not None and self._line.is_open
+
+    async def begin(self) -> Evidence | None:
+        """Connect and greet. Evidence of a refusal, or None when all went well."""
+        self._line = await self._exchange.dial(Wire.SMTP)
+        reply = await self._hear(Phase.GREETING)
+        if reply.code != 220:
+            return reply
+        reply = await self._say(Phase.EHLO, Command(Verb.EHLO))
+        if reply.code is not None and reply.code // 100 == 5:
+            reply = await self._say(Phase.EHLO, Command(Verb.HELO))
+        return None if reply.code is not None and reply.code // 100 == 2 else reply
+
+    async def hand_over(self, parcel: Parcel, point_of_no_return: Point) -> Evidence:
+        """MAIL, RCPT, DATA and the mail itself; the evidence is the answer that ended it."""
+        self.reusable = False
+        for phase, command, wanted in (
+            (Phase.MAIL, Command(Verb.MAIL, parcel.sender), 2),
+            (Phase.RCPT, Command(Verb.RCPT, parcel.recipient), 2),
+            (Phase.DATA, Command(Verb.DATA), 3),
+        ):
+            reply = await self._say(phase, command)
+            if reply.code is None or reply.code // 100 != wanted:
+                return reply
+        if not await point_of_no_return():
+            return Evidence(wire=Wire.SMTP, phase=Phase.DATA, trouble="withdrawn")
+        assert self._line is not None
+        self.phase = Phase.BODY
+        self._line.tell(Command(Verb.BODY, raw=parcel.raw))
+        await turn()
+        reply = await self._say(Phase.SENT, Command(Verb.DOT))
+        self.reusable = reply.code is not None and reply.code // 100 == 2
+        return reply
+
+    async def quit(self) -> None:
+        """Say goodbye; whatever happens, the line is closed afterwards."""
+        try:
+            if self.open:
+                assert self._line is not None
+                self._line.tell(Command(Verb.QUIT))
+                await self._line.hear(2.0)
+        except Expired:
+            pass  # the mails were settled long ago
+        self.abort()
+
+    def abort(self) -> None:
+        """Close the line at once."""
+        if self._line is not None:
+            self._line.close()
+
+    async def _say(self, phase: Phase, command: Command) -> Evidence:
+        assert self._line is not None
+        self.phase = phase
+        self._line.tell(command)
+        return await self._hear(phase)
+
+    async def _hear(self, phase: Phase) -> Evidence:
+        assert self._line is not None
+        self.phase = phase
+        within_s = min(over_smtp.DEADLINES_S[phase], self._settings.read_timeout_s)
+        try:
+            heard = await self._line.hear(min(within_s, self.deadline - self._exchange.time()))
+        except Expired:
+            raise Broken("timeout") from None
+        if isinstance(heard, bytes) and not heard.endswith(b"\n"):
+            # Half a line: what ends it is heard next.
+            heard = await self._line.hear(within_s)
+        if heard is End.FIN:
+            raise Broken("eof")
+        if heard is End.RST:
+            raise Broken("reset")
+        evidence = _smtp_evidence(heard, phase)
+        if evidence is None:
+            raise Broken("garbled")
+        return evidence
+
+
+@lru_cache(maxsize=4096)
+def _smtp_evidence(heard: bytes, phase: Phase) -> Evidence | None:
+    try:
+        return over_smtp.evidence_of(heard, phase)
+    except SMTPException:
+        return None

@@ -1,0 +1,118 @@
+"""A world of the model level: one loop, one shelf, the provider's core, and processes that can be killed.
+
+    world = World(seed=1, setup=plan, shelf=shelf)
+    with world.loop.current():
+        worker = world.process("worker 1", crash=CrashPoint("commit", "lost", 2))
+        worker.spawn(sender.work, world)
+        world.loop.run_until(40.0)
+
+Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from datetime import datetime, timedelta
+from typing import Any
+
+from reference_sender.policy.evidence import Wire
+from scenarios.simulation import processes
+from scenarios.simulation.byteless.http import HttpDoor
+from scenarios.simulation.byteless.line import Line, turn
+from scenarios.simulation.byteless.loop import StepLoop, sleep
+from scenarios.simulation.byteless.outbox import Shelf
+from scenarios.simulation.byteless.process import Process
+from scenarios.simulation.byteless.smtp import SmtpDoor
+from scenarios.simulation.loop import OWNER
+from scenarios.simulation.processes import CrashPoint
+from scenarios.simulation.world import BEGIN
+from simulator.provider.provider import Provider, Setup
+
+
+class Clock:
+    """Virtual time, wrong by `skew_s`; it is asked far more often than time passes."""
+
+    def __init__(self, loop: StepLoop, skew_s: float = 0.0) -> None:
+        self._loop = loop
+        self._begin = BEGIN + timedelta(seconds=skew_s)
+        self._told_at = 0.0
+        self._told = self._begin
+
+    def now(self) -> datetime:
+        at = self._loop.now
+        if at != self._told_at:
+            self._told_at, self._told = at, self._begin + timedelta(seconds=at)
+        return self._told
+
+    def monotonic(self) -> float:
+        return self._loop.now
+
+    def sleep(self, seconds: float) -> Any:
+        return sleep(self._loop, seconds)
+
+
+class World:
+    """One world, and the provider's house in it."""
+
+    def __init__(self, *, seed: int, setup: Setup, shelf: Shelf) -> None:
+        self.seed = seed
+        self.shelf = shelf
+        self.loop = StepLoop()
+        self.clock = Clock(self.loop)
+        self.provider = Provider(seed=seed, setup=setup, now=BEGIN)
+        self.processes: list[Process] = []
+        self.deaths: list[tuple[float, str, str]] = []
+        self.lines: list[Line] = []
+        self.events = 0
+        """Whatever happened on lines and at the provider: while this stays, nothing has."""
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def time(self) -> float:
+        return self.loop.now
+
+    @property
+    def complaints(self) -> list[str]:
+        return self.loop.complaints
+
+    def process(
+        self, name: str, *, crash: CrashPoint | None = None, skew_s: float = 0.0, counts: bool = False
+    ) -> Process:
+        """Make a process; nothing runs in it yet. `counts`: it notes the moment of each crash point it comes by."""
+        process = Process(
+            self.loop,
+            name,
+            crash=crash,
+            skew_s=skew_s,
+            moment=self.moment if counts else None,
+            on_death=self._died,
+        )
+        self.processes.append(process)
+        return process
+
+    def moment(self) -> Hashable:
+        """Return what stands for everything outside of a process's memory: equal moments, equal worlds without it."""
+        return self.loop.now, self.shelf.commits, self.events
+
+    async def dial(self, wire: Wire) -> Line:
+        """Connect the current process with the provider."""
+        await turn()
+        owner = OWNER.get()
+        assert isinstance(owner, Process)
+        line = Line(self.loop, owner, self._noted)
+        self.lines.append(line)
+        line.serve((HttpDoor if wire is Wire.HTTP else SmtpDoor)(self, line).serve())
+        return line
+
+    def release(self) -> None:
+        """Let go every answer that is held back."""
+        for line in self.lines:
+            line.release()
+
+    def _noted(self) -> None:
+        self.events += 1
+
+    def _died(self, process: processes.Process, cause: str) -> None:
+        self.deaths.append((self.loop.now, process.name, cause))
