@@ -23,7 +23,7 @@ from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, Owed, WorldSender
 from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
-from simulator.provider.ledger import AttemptState, Sent
+from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.obligations import PARKED, Obligation, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
@@ -349,21 +349,33 @@ def _judge(
         moving=not settled or len(account.attempts) != begun,
         frozen=int(_freezes(outcome.cell) and outcome.reached),
     )
-    findings = checks.thoroughly(history, profile.policy)
-    # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave. What it gave
-    # one who was in the middle of a mail when it died, it could not write down.
-    if not any(name == "provider" for _, name, _ in world.deaths):
-        findings += checks.given_up(history, checks.never_in_doubt(history))
-    findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in world.complaints]
-    if profile.policy is checks.Policy.EXACTLY_ONCE:
-        findings += _parked_for_ever(history)
-    outcome.findings = findings
+    outcome.findings = findings_of(
+        history,
+        profile,
+        provider_died=any(name == "provider" for _, name, _ in world.deaths),
+        complaints=world.complaints,
+    )
     outcome.history = history
     outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
     outcome.events = _events(world, history, overtaken=_freezes(outcome.cell) and outcome.reached)
     outcome.virtual_s = world.loop.time()
     outcome.trace = trace_of(world)
     return outcome
+
+
+def findings_of(
+    history: History, profile: Profile, *, provider_died: bool, complaints: Iterable[str]
+) -> list[Finding]:
+    """Return what is wrong with the history of a cell: the same questions on every level."""
+    findings = checks.thoroughly(history, profile.policy)
+    # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave. What it gave
+    # one who was in the middle of a mail when it died, it could not write down.
+    if not provider_died:
+        findings += checks.given_up(history, checks.never_in_doubt(history))
+    findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in complaints]
+    if profile.policy is checks.Policy.EXACTLY_ONCE:
+        findings += _parked_for_ever(history)
+    return findings
 
 
 def history_of(
@@ -419,22 +431,27 @@ def _tries(world: World) -> tuple[Try, ...]:
             known = found.get((each.id, each.opened_at))
             if known is not None and known.sent == Sent.COMPLETE.value:
                 continue
-            found[each.id, each.opened_at] = Try(
-                id=each.id,
-                opened_at=each.opened_at,
-                closed_at=each.closed_at,
-                dialect=each.dialect,
-                stage=each.stage,
-                recipients=each.recipients,
-                message_id=each.message_id,
-                key=each.key,
-                accepted=each.accepted,
-                answer=each.answer,
-                sent=each.sent.value,
-                rules=each.rules,
-                retry_after_s=_retry_after_s(each.rules),
-            )
+            found[each.id, each.opened_at] = try_of(each)
     return tuple(found.values())
+
+
+def try_of(attempt: Attempt) -> Try:
+    """Return what the judge may know of an attempt."""
+    return Try(
+        id=attempt.id,
+        opened_at=attempt.opened_at,
+        closed_at=attempt.closed_at,
+        dialect=attempt.dialect,
+        stage=attempt.stage,
+        recipients=attempt.recipients,
+        message_id=attempt.message_id,
+        key=attempt.key,
+        accepted=attempt.accepted,
+        answer=attempt.answer,
+        sent=attempt.sent.value,
+        rules=attempt.rules,
+        retry_after_s=_retry_after_s(attempt.rules),
+    )
 
 
 def _retry_after_s(rules: Iterable[str]) -> float | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from scenarios.simulation.byteless.line import End, Line, Want
+from scenarios.simulation.byteless.loop import refuse
 from simulator.provider.answer import (
     Accepted,
     Answer,
@@ -33,10 +34,6 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 Waits = Generator[Any, Any, Any]
 """Yields what it waits for, see `line.Session`."""
-
-
-class NotModelled(BaseException):
-    """The provider gives an answer that the model level does not know: play it on the wire."""
 
 
 class Premises(Protocol):
@@ -118,7 +115,7 @@ def deliver(answer: Answer | None, attempt: Attempt, voice: Voice, line: Line, *
                 line.end(End.FIN)
             return Sent.NOTHING
         case _:
-            raise NotModelled(type(rest).__name__)
+            refuse(f"the provider answers {type(rest).__name__}, which the model level does not know")
 
 
 def hangs(answer: Answer | None) -> bool:

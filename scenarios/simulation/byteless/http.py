@@ -152,7 +152,8 @@ class HttpDoor:
         """Ask the rules of stage `connect`; tell whether the sender may come in."""
         provider = self._at.provider
         rest = yield from wait_out(provider.step(attempt, "connect", Detail(), self._at.now), attempt)
-        if rest is None and not self._line.closed:
+        # While the door is shut nobody reads, so a FIN behind the request goes unseen: it is let in all the same.
+        if rest is None and not self._line.reset:
             return True
         voice, sent = DoorVoice(self._at, self._line), Sent.NOTHING
         if rest is not None:

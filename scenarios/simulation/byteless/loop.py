@@ -26,6 +26,18 @@ CALLBACKS_PER_INSTANT = 10 * ROUNDS_PER_INSTANT
 _Callback = tuple[Callable[..., Any], tuple[Any, ...], contextvars.Context]
 
 
+class OutOfReach(BaseException):
+    """Something was asked for that there is not at the model level. No `Exception`: senders catch those and go on."""
+
+
+def refuse(sentence: str) -> NoReturn:
+    """Raise `OutOfReach`, and remember it in the running loop: a task that ends by it says nothing."""
+    loop: Any = events._get_running_loop()
+    if isinstance(loop, StepLoop):
+        loop.refused.append(sentence)
+    raise OutOfReach(sentence)
+
+
 class Timer:
     """What `call_at` returns."""
 
@@ -51,6 +63,8 @@ class StepLoop:
         self.now = 0.0
         self.complaints: list[str] = []
         """What nobody caught, in the code of a living process."""
+        self.refused: list[str] = []
+        """What was asked for and is not to be had here, in sentences: what is found then says nothing."""
         self._ready: deque[_Callback] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = 0
@@ -170,8 +184,6 @@ class StepLoop:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            if not isinstance(error, Exception) and not isinstance(error, Killed):
-                raise
             self.call_soon(unless_over, future, None, error)
         else:
             self.call_soon(unless_over, future, result)
@@ -189,7 +201,7 @@ class StepLoop:
         owner.signals[sig] = lambda: self.call_soon(callback, *args, context=context)
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> NoReturn:
-        raise NotImplementedError("there are no threads at the model level")
+        refuse("it calls call_soon_threadsafe(), and there are no threads at the model level")
 
 
 async def sleep(loop: StepLoop, seconds: float) -> None:

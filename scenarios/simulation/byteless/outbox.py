@@ -21,22 +21,18 @@ from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
+from scenarios.simulation.byteless.loop import refuse
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import Process
 
 Row = Mapping[str, Any]
 """A row by the names of its columns; never changed, only replaced, so that a copy of the table is a copy of it."""
 
+SPEAKS_SQL = "a part of it asks the outbox in SQL, which there is not at the model level"
+
 _BLANK: Row = {column.name: None for column in outgoing_email.columns}
 _BLANK_ATTEMPT: Row = {column.name: None for column in email_attempt.columns}
 _FACTS = tuple(each.name for each in fields(Docket) if each.name != "key")
-
-
-class SpeaksSql(BaseException):
-    """A part of a sender asked the outbox in SQL; it can only be played on the wire level.
-
-    No `Exception`: senders catch those and go on.
-    """
 
 
 class Shelf:
@@ -65,7 +61,7 @@ class Shelf:
 
     def begin(self) -> NoReturn:
         """Refuse what only a database can do."""
-        raise SpeaksSql
+        refuse(SPEAKS_SQL)
 
     connect = begin
 
@@ -301,7 +297,7 @@ class Outbox(Store):
         return Transaction(self.engine)
 
     def _read(self) -> NoReturn:
-        raise SpeaksSql
+        refuse(SPEAKS_SQL)
 
     @staticmethod
     def _fenced(connection: Any, docket: Docket, values: dict[str, Any]) -> bool:

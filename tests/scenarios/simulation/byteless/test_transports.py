@@ -1,0 +1,55 @@
+"""The transports without bytes see what the real ones see, whatever the provider does."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.cell import plan_of
+from scenarios.simulation.profiles import BY_ID
+from simulator.config import read_plan
+from tests.scenarios.simulation.byteless.exchanges import (
+    differences,
+    mail_to,
+    on_the_wire,
+    setup_of,
+    without_bytes,
+)
+
+ADA = mail_to("ada@example.com")
+BOB = mail_to("bob@example.com", "order-2")
+
+
+@pytest.mark.parametrize("profile", ["http-keys", "http-lookup-lagging", "smtp-at-most-once"])
+def test_every_behaviour_looks_the_same(profile: str) -> None:
+    """Evidence, times, answers read, look-up, attempts and acceptances: of this attempt and of one behind it."""
+    place = BY_ID[profile]
+    names = BY_WIRE[place.wire]
+    setups = {name: read_plan(plan_of(place, (name, "ok")), "the script") for name in names}
+
+    found = differences(
+        place.wire, setups, [ADA, ADA], keys=profile == "http-keys", looks="lookup" in profile
+    )
+
+    assert found == {}
+    assert len(setups) > 25
+
+
+@pytest.mark.parametrize("wire", ["http", "smtp"])
+def test_two_mails_share_a_line(wire: str) -> None:
+    """A line that is good is used again, and the provider sees one connection."""
+    seen = without_bytes(wire, setup_of(), [ADA, BOB])
+
+    assert seen == on_the_wire(wire, setup_of(), [ADA, BOB])
+    assert {each.connection for each in seen.attempts} == {"c1"}
+    assert len(seen.accepted) == 2
+
+
+@pytest.mark.parametrize("wire", ["http", "smtp"])
+def test_an_attempt_that_is_withdrawn_leaves_nothing(wire: str) -> None:
+    """The worker says at the point of no return that the row is no longer its own."""
+    seen = without_bytes(wire, setup_of(), [ADA], marked=False)
+
+    assert seen.sent[0].evidence.trouble == "withdrawn"
+    assert seen.accepted == ()
+    assert seen.sent == on_the_wire(wire, setup_of(), [ADA], marked=False).sent
