@@ -127,6 +127,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("quick", "single", "full"),
         help="how much of the matrix is played in the simulated world (default: quick)",
     )
+    group.addoption(
+        "--every",
+        action="store_true",
+        default=False,
+        help="play crash points one by one that are one and the same",
+    )
     group.addoption("--journal", default=None, metavar="FILE", help="what of the matrix is played already")
     group.addoption("--seed", type=int, default=1, help="seed of contents and dice (default: 1)")
     group.addoption("--report", default=None, metavar="DIR", help="write certificate and report into DIR")
@@ -308,8 +314,8 @@ def certificate_of(config: pytest.Config, results: Results) -> dict[str, Any]:
         began_at=results.began_at,
         ended_at=now().isoformat(),
         complete=pattern is None and not quick,
-        replay=replay_command(config, ("--sender", "--select", "--profile", "--quick", "--size")),
-        replay_one=replay_command(config, ("--sender", "--size")),
+        replay=replay_command(config, ("--sender", "--select", "--profile", "--quick", "--size", "--every")),
+        replay_one=replay_command(config, ("--sender", "--size", "--every")),
     )
 
 
@@ -393,6 +399,7 @@ def matrix(request: pytest.FixtureRequest) -> Matrix:
         jobs=1 if hasattr(request.config, "workerinput") else 2,
         journal=Path(journal) if journal else None,
         sender=sender,
+        every=request.config.getoption("--every"),
         replays=Path(report) if report else None,
     )
     request.node.stash[STAGE] = played

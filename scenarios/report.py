@@ -194,7 +194,8 @@ def _actual(result: Result) -> str:
         return result.reason
     if played := result.evidence.get("matrix"):
         return (
-            f"{played['cells']:,} of {played['total']:,} cells played, {played['skipped']:,} skipped, "
+            f"{played['cells']:,} of {played['total']:,} cells covered by {played['played']:,} worlds, "
+            f"{played['skipped']:,} skipped, "
             f"{played['failed']:,} failed"
         )
     mails = result.evidence.get("mails", [])
@@ -349,8 +350,9 @@ class Square:
     cells: int
     failed: int
     not_reached: int
+    played: int
     warmth: int
-    """0 (nothing was played) to 5 (most cells of the map)."""
+    """0 (nothing was covered) to 5 (most cells of the map)."""
 
 
 def heat_map(played: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -17,6 +17,7 @@ from typing import Any
 from scenarios import checks
 from scenarios.checks import Finding
 from scenarios.history import History, Mark, Said, Try
+from scenarios.simulation import guards
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
@@ -134,6 +135,9 @@ class Outcome:
     """What the victim came by, for a dry run: the crash points of the script."""
     again_steps: int = 0
     again_passed: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    moments: Mapping[tuple[str, str], Sequence[Hashable]] = field(default_factory=dict)
+    """For each (kind, name) what was outside of the victim's memory whenever it came by, if it was asked for."""
+    again_moments: Mapping[tuple[str, str], Sequence[Hashable]] = field(default_factory=dict)
     fired: tuple[str, ...] = ()
     """Rules that struck."""
     events: frozenset[str] = frozenset()
@@ -162,16 +166,25 @@ def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
 
 
 def play(
-    cell: Cell, sender: WorldSender, disk: Disk, watch: Callable[[World], None] = lambda world: None
+    cell: Cell,
+    sender: WorldSender,
+    disk: Disk,
+    watch: Callable[[World], None] = lambda world: None,
+    *,
+    moments: bool = False,
 ) -> Outcome:
-    """Play a cell to its end. `watch` is given the world before anything happens in it."""
+    """Play a cell to its end. `watch` is given the world before anything happens in it.
+
+    `moments`: remember, for whoever is to die next (the victim, or if it dies here its successor), which of its crash
+    points are one and the same.
+    """
     profile, shape = BY_ID[cell.profile], SHAPES[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = _setup_of(cell.profile, cell.script)
     with World(seed=cell.seed, setup=setup) as world:
         watch(world)
         try:
-            outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender))
+            outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender, moments))
         finally:
             disk.look_away()
         return outcome
@@ -196,20 +209,37 @@ def _lay_out(cell: Cell, shape: Shape, sender: WorldSender, disk: Disk) -> None:
     disk.put_back(shape.name)
 
 
-async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sender: WorldSender) -> Outcome:
+async def _story(
+    world: World, cell: Cell, profile: Profile, shape: Shape, sender: WorldSender, moments: bool
+) -> Outcome:
     outcome = Outcome(cell=cell)
     marks: list[Mark] = []
+
+    def victim(process: Process) -> None:
+        # Of the provider the judge knows what it had in mind, too.
+        if moments:
+            process.tell_moments(
+                (lambda: (guards.dice(), _tries(world))) if cell.victim == "provider" else guards.dice
+            )
+
+    first_victim = victim if cell.crash is None else _nobody
+    second_victim = victim if cell.crash is not None else _nobody
 
     def note(actor: str, text: str) -> None:
         marks.append(Mark(at=world.clock.now(), actor=actor, text=text))
 
     # --- storm: faults are on -----------------------------------------------------------------------
-    provider = await world.start_provider(crash=cell.crash if cell.victim == "provider" else None)
-    victims: list[Process] = [provider] if cell.victim == "provider" else []
+    victims: list[Process] = []
+    if cell.victim == "provider":
+        victims.append(await world.start_provider(crash=cell.crash, watch=first_victim))
+    else:
+        await world.start_provider()
     if cell.victim == "application":
-        victims.append(_business(world, cell, shape, sender, note))
+        victims.append(_business(world, cell, shape, sender, note, first_victim))
 
-    def start_worker(number: int, crash: CrashPoint | None = None) -> Process:
+    def start_worker(
+        number: int, crash: CrashPoint | None = None, watch: Callable[[Process], None] = _nobody
+    ) -> Process:
         process = world.process(
             f"worker {number}",
             crash=None if crash is not None and crash.kind == FREEZE else crash,
@@ -217,13 +247,14 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
         )
         if crash is not None and crash.kind == FREEZE:
             process.freeze(after=crash.count, seconds=cell.frozen_s)
+        watch(process)
         process.spawn(sender.work, world)
         note("sender", f"{process.name} starts")
         return process
 
     for number in range(1, shape.workers + 1):
         first = number == 1 and cell.victim == "worker"
-        worker = start_worker(number, cell.crash if first else None)
+        worker = start_worker(number, cell.crash if first else None, first_victim if first else _nobody)
         if first:
             victims.append(worker)
 
@@ -236,6 +267,7 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     if victims:
         # Only what is passed by now is a crash point: in the calm nobody dies.
         outcome.steps, outcome.passed = victims[0].steps, dict(victims[0].passed)
+        outcome.moments = _moments_of(victims[0])
     if cell.crash is not None:
         outcome.reached = struck()
     if struck() and freezes:
@@ -248,12 +280,13 @@ async def _story(world: World, cell: Cell, profile: Profile, shape: Shape, sende
     elif struck() and cell.victim != "application":
         await asyncio.sleep(1.0)
         if cell.victim == "provider":
-            victims.append(await world.start_provider(crash=cell.again))
+            victims.append(await world.start_provider(crash=cell.again, watch=second_victim))
             note("provider", "provider starts again")
         else:
-            victims.append(start_worker(shape.workers + 1, cell.again))
+            victims.append(start_worker(shape.workers + 1, cell.again, second_victim))
         await until_settled_or(world, sender, profile, STORM_S, lambda: victims[1].dead)
         outcome.again_steps, outcome.again_passed = victims[1].steps, dict(victims[1].passed)
+        outcome.again_moments = _moments_of(victims[1])
         if cell.again is not None:
             outcome.reached = victims[1].dead
             if victims[1].dead:
@@ -290,8 +323,28 @@ def _freezes(cell: Cell) -> bool:
     return cell.crash is not None and cell.crash.kind == FREEZE
 
 
-def _business(world: World, cell: Cell, shape: Shape, sender: WorldSender, note: Any) -> Process:
+def _nobody(process: Process) -> None:
+    """Nobody watches this process."""
+
+
+def _moments_of(process: Process) -> Mapping[tuple[str, str], Sequence[Hashable]]:
+    """Return what it has noted so far; what it comes by from now on is no crash point."""
+    noted, process.moments = process.moments or {}, None
+    if process.loop.victim is process:
+        process.loop.victim = None
+    return noted
+
+
+def _business(
+    world: World,
+    cell: Cell,
+    shape: Shape,
+    sender: WorldSender,
+    note: Any,
+    watch: Callable[[Process], None],
+) -> Process:
     process = world.process("application", crash=cell.crash)
+    watch(process)
     try:
         for owed in shape.owed:
             process.run(sender.enqueue, world, owed)
@@ -423,11 +476,7 @@ def _tries(world: World) -> tuple[Try, ...]:
     """
     found: dict[tuple[str, datetime], Try] = {}
     for service in world.services:
-        provider = getattr(service, "provider", None)
-        if provider is None:
-            continue
-        account = provider.account(DEFAULT_ACCOUNT, world.clock.now())
-        for each in account.attempts.values():
+        for each in world.attempts_of(service):
             known = found.get((each.id, each.opened_at))
             if known is not None and known.sent == Sent.COMPLETE.value:
                 continue
@@ -508,12 +557,12 @@ def _events(world: World, history: History, *, overtaken: bool) -> frozenset[str
 
 
 def trace_of(world: World) -> str:
-    """Return the hex SHA-256 of all that was on the wire and of who died, with times."""
+    """Return the hex SHA-256 of all that was on the wire and of who died when."""
     digest = hashlib.sha256()
     for wired in world.network.seen:
         digest.update(
             f"{wired.at!r} {wired.connection} {wired.source} {wired.what} ".encode() + wired.data + b"\n"
         )
-    for death in world.deaths:
-        digest.update(repr(death).encode())
+    for at, name, _ in world.deaths:
+        digest.update(f"{at!r} {name}\n".encode())
     return digest.hexdigest()

@@ -11,10 +11,10 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from scenarios.simulation.loop import OWNER
-from scenarios.simulation.processes import Process, Watcher
+from scenarios.simulation.processes import Killed, Process, Watcher
 from simulator.provider.provider import Record
 from simulator.store.memory import MemoryStore
 
@@ -34,6 +34,12 @@ class WorldCursor(sqlite3.Cursor):
         assert isinstance(connection, WorldConnection)
         return connection.passing(sql, lambda: super(WorldCursor, self).executemany(sql, *parameters))
 
+    def executescript(self, script: str) -> Any:
+        connection = self.connection
+        assert isinstance(connection, WorldConnection)
+        # It commits what is open, and whatever it finds in the script.
+        return connection.committing(lambda: super(WorldCursor, self).executescript(script))
+
 
 class WorldConnection(sqlite3.Connection):
     """A connection that belongs to a process."""
@@ -49,6 +55,18 @@ class WorldConnection(sqlite3.Connection):
         self.cursors.append(weakref.ref(cursor))
         return cursor
 
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self.cursor()
+        return cursor.executescript(script)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
+        # Written out, because the one of C does not come by our `commit`.
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+        return False
+
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self.cursor()
         return cursor.execute(sql, *parameters)
@@ -59,7 +77,7 @@ class WorldConnection(sqlite3.Connection):
 
     def commit(self) -> None:
         if self.in_transaction:
-            self._committing(super().commit)
+            self.committing(super().commit)
         else:
             super().commit()
 
@@ -69,9 +87,12 @@ class WorldConnection(sqlite3.Connection):
         if word.startswith("PRAGMA") and "busy_timeout" in sql and "=" in sql:
             return act_without_waiting(self, act)
         if word.startswith(("COMMIT", "END")):
-            return self._committing(act)
+            return self.committing(act)
         self._pass("sql", "before")
         done = act()
+        if not self.in_transaction and not word.startswith(("SELECT", "ROLLBACK")):
+            # Whatever it was, it is durable already.
+            self._changed()
         if self.process is not None and self.process.watcher is not None:
             if word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
                 self._written = (*self._written, sql)
@@ -80,13 +101,18 @@ class WorldConnection(sqlite3.Connection):
         self._pass("sql", "after")
         return done
 
-    def _committing(self, act: Callable[[], Any]) -> Any:
+    def committing(self, act: Callable[[], Any]) -> Any:
         self._pass("commit", "lost")
         done = act()
+        self._changed()
         if self.process is not None and self.process.watcher is not None:
             self._tell(self.process)
         self._pass("commit", "unreported")
         return done
+
+    def _changed(self) -> None:
+        if self.process is not None:
+            self.process.loop.outside += 1
 
     def _tell(self, process: Process, *, rolled_back: bool = False) -> None:
         written, self._written = self._written, ()
@@ -125,6 +151,9 @@ def _connect(database: Any, *arguments: Any, **more: Any) -> Any:
     owner = OWNER.get()
     if not isinstance(owner, Process):
         return _real_connect(database, *arguments, **more)
+    if owner.dead:
+        raise Killed
+    owner.loop.outside += 1
     more["factory"] = WorldConnection
     more["timeout"] = 0.0
     connection = _real_connect(database, *arguments, **more)
@@ -163,6 +192,8 @@ class LedgerDisk(MemoryStore):
             owner.passes("ledger", "lost")
         super().append(records)
         self._records += records
+        if isinstance(owner, Process):
+            owner.loop.outside += 1
         if self.watcher is not None:
             self.watcher.booked(owner if isinstance(owner, Process) else None, records)
         if isinstance(owner, Process):

@@ -22,7 +22,8 @@ from scenarios.checks import Finding
 from scenarios.simulation import replay
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE
-from scenarios.simulation.matrix import Block, Played, Size, as_line, blocks, from_line, run
+from scenarios.simulation.matrix import COUNTS, Block, Played, Size, as_line, blocks, from_line
+from scenarios.simulation.players import run
 from scenarios.simulation.profiles import BY_ID
 from scenarios.stage import Broken, Invalid
 
@@ -122,8 +123,12 @@ def play(
     journal: Path | None = None,
     each: Callable[[Played], None] = lambda played: None,
     sender: str = REFERENCE,
+    every: bool = False,
 ) -> list[Played]:
-    """Play what the journal does not know yet; `each` is told of every block, those of the journal first."""
+    """Play what the journal does not know yet; `each` is told of every block, those of the journal first.
+
+    `every`: play each crash point, also where several are one.
+    """
     known = read_journal(journal) if journal is not None else {}
     done = [known[block.id] for block in todo if block.id in known]
     for played in done:
@@ -132,7 +137,7 @@ def play(
     if not left:
         return done
     if journal is None:
-        return done + run(left, jobs=jobs, each=each, sender=sender)
+        return done + run(left, jobs=jobs, each=each, sender=sender, every=every)
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as lines:
 
@@ -141,7 +146,7 @@ def play(
             lines.flush()
             each(played)
 
-        return done + run(left, jobs=jobs, each=keep, sender=sender)
+        return done + run(left, jobs=jobs, each=keep, sender=sender, every=every)
 
 
 # --- what it came to --------------------------------------------------------------------------------
@@ -157,12 +162,14 @@ class Summary:
     total: int = 0
     """Cells there are, as far as the blocks could say."""
     cells: int = 0
-    """Cells that were played."""
+    """Cells that are covered."""
+    played: int = 0
+    """Worlds that were run for them. Fewer, because crash points that are one are played once."""
     failed: int = 0
     not_reached: int = 0
-    """Cells whose crash point was never met: played, but they say no more than the run without it."""
+    """Cells whose crash point was never met: covered, but they say no more than the run without it."""
     rows: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-    """Behaviour → crash → cells, failed, not_reached."""
+    """Behaviour → crash → `matrix.COUNTS`."""
     events: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     """What should have happened sometimes and never did."""
@@ -183,6 +190,7 @@ class Summary:
             "blocks": self.blocks,
             "total": self.total,
             "cells": self.cells,
+            "played": self.played,
             "skipped": self.skipped,
             "failed": self.failed,
             "not_reached": self.not_reached,
@@ -205,6 +213,7 @@ def summary(profile: str, size: Size, played: Iterable[Played], *, keep: int = 5
         result.blocks += 1
         result.total += each.total
         result.cells += each.cells
+        result.played += each.played
         result.failed += each.failed
         result.not_reached += each.not_reached
         result.virtual_s += each.virtual_s
@@ -218,7 +227,7 @@ def summary(profile: str, size: Size, played: Iterable[Played], *, keep: int = 5
         for behaviour, crashes in each.coverage.items():
             row = result.rows.setdefault(behaviour, {})
             for crash, counts in crashes.items():
-                cell = row.setdefault(crash, {"cells": 0, "failed": 0, "not_reached": 0})
+                cell = row.setdefault(crash, dict.fromkeys(COUNTS, 0))
                 for name, count in counts.items():
                     cell[name] += count
     result.events = dict(sorted(events.items()))
@@ -239,12 +248,12 @@ def never_struck(profile: str, fired: Iterable[str]) -> list[str]:
 def told(summaries: Iterable[Summary]) -> str:
     """Return the count in one sentence."""
     everything = list(summaries)
-    total, cells, failed = (
-        sum(getattr(each, name) for each in everything) for name in ("total", "cells", "failed")
+    total, cells, played, failed = (
+        sum(getattr(each, name) for each in everything) for name in ("total", "cells", "played", "failed")
     )
     days = sum(each.virtual_s for each in everything) / 86_400
     return (
-        f"{cells:,} of {total:,} cells played, {total - cells:,} skipped, {failed:,} failed; "
+        f"{cells:,} of {total:,} cells covered by {played:,} worlds, {total - cells:,} skipped, {failed:,} failed; "
         f"{days:,.1f} days went by in them"
     )
 
@@ -263,6 +272,7 @@ class Matrix:
         jobs: int,
         journal: Path | None = None,
         sender: str = REFERENCE,
+        every: bool = False,
         replays: Path | None = None,
     ) -> None:
         self._profile = PROFILE_OF[promise]
@@ -271,6 +281,7 @@ class Matrix:
         # The journal knows the sources of the reference sender only.
         self._journal = journal if sender == REFERENCE else None
         self._sender = sender
+        self._every = every
         self._replays = replays
         self._replay: dict[str, Any] = {}
         self._summary: Summary | None = None
@@ -278,7 +289,7 @@ class Matrix:
     def judge(self) -> None:
         """Play every cell of the profile. Raises `Broken` with what was found, `Invalid` for what says nothing."""
         todo = blocks(self._size, (self._profile,))
-        played = play(todo, jobs=self._jobs, journal=self._journal, sender=self._sender)
+        played = play(todo, jobs=self._jobs, journal=self._journal, sender=self._sender, every=self._every)
         result = self._summary = summary(self._profile, self._size, played)
         if result.failures:
             self._keep(result.failures[0]["cell"])

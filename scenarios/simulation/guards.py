@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from scenarios.simulation.loop import EPOCH_S, OWNER, NotInTheWorld, VirtualLoop, refuse
-from scenarios.simulation.processes import Process
+from scenarios.simulation.processes import Killed, Process
 
 #: So long, in real seconds, one step of a program may take: it blocks all others meanwhile.
 STEP_LIMIT_S = 10.0
@@ -111,9 +111,42 @@ _common: random.Random = vars(random)["_inst"]
 
 def _seeded(real: Callable[..., Any]) -> Callable[..., Any]:
     def stand_in(size: int) -> bytes:
-        return _dice.randbytes(size) if isinstance(OWNER.get(), Process) else bytes(real(size))
+        owner = OWNER.get()
+        return _entropy(owner, size) if isinstance(owner, Process) else bytes(real(size))
 
     return stand_in
+
+
+def _entropy(owner: Process, size: int) -> bytes:
+    if owner.dead:
+        raise Killed
+    # Whoever comes after it gets other numbers.
+    owner.loop.outside += 1
+    return _dice.randbytes(size)
+
+
+def _own_dice(real: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(dice: random.Random, a: Any = None, version: int = 2) -> None:
+        owner = OWNER.get()
+        if a is None and isinstance(owner, Process):
+            a = _entropy(owner, 32)
+        real(dice, a, version)
+
+    return stand_in
+
+
+#: Where chance comes from: the kernel, also under the name by which `random` and `secrets` know it, and dice that are
+#: given no seed.
+_CHANCE: tuple[_Patch, ...] = (
+    (os, "urandom", _seeded),
+    (random, "_urandom", _seeded),
+    (random.Random, "seed", _own_dice),
+)
+
+
+def dice() -> int:
+    """Return a number that tells apart the states of the dice of the module `random`, which all processes share."""
+    return hash(_common.getstate())
 
 
 _real_now = vars(datetime)["now"]
@@ -174,7 +207,7 @@ def guarded(seed: int = 0) -> Iterator[None]:
     """
     outermost = not _before
     if outermost:
-        for place, name, wrap in (*PATCHES, (os, "urandom", _seeded), *_taken()):
+        for place, name, wrap in (*PATCHES, *_CHANCE, *_taken()):
             _before.append((place, name, vars(place).get(name)))
             setattr(place, name, wrap(getattr(place, name)))
         _set_now(_virtual_now)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import itertools
 import socket
 import threading
 from asyncio import base_events, events
@@ -79,6 +80,9 @@ class _Handle(events.Handle):
 
     def _run(self) -> None:
         owner = self._context.get(OWNER)
+        loop = self._loop
+        if owner is not loop.victim:
+            loop.outside += 1
         if owner is not None and not owner.may_step():
             if owner.frozen:
                 owner.hold(self)
@@ -106,6 +110,9 @@ class _TimerHandle(events.TimerHandle):
 
     def _run(self) -> None:
         owner = self._context.get(OWNER)
+        loop = self._loop
+        if owner is not loop.victim:
+            loop.outside += 1
         if owner is not None and not owner.may_step():
             if owner.frozen:
                 owner.hold(self)
@@ -131,6 +138,11 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.now = 0.0
         self._rounds = 0
         """Rounds since time last advanced."""
+        self._numbers = itertools.count()
+        self.victim: Owner | None = None
+        """Whose crash points are told apart by what changes outside of its memory; None: nobody's."""
+        self.outside = 0
+        """Goes up with everything outside of the victim's memory that changes, or might have changed."""
         self._kept: list[tuple[asyncio.Task[Any], Any]] = []
         self.network: Any = None
         self.refused: list[str] = []
@@ -150,8 +162,8 @@ class VirtualLoop(base_events.BaseEventLoop):
     def _run_once(self) -> None:
         """One round: what is ready runs; if nothing is, the clock goes to the next timer."""
         ready, scheduled = self._ready, self._scheduled
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)[2]._scheduled = False
         if ready or self._stopping:
             self._rounds += 1
             if self._rounds > ROUNDS_PER_INSTANT:
@@ -161,13 +173,13 @@ class VirtualLoop(base_events.BaseEventLoop):
                 )
         elif not scheduled:
             raise SleepsForever(f"at t={self.now:.6f}s nothing is ready and no timer is set")
-        elif scheduled[0]._when > self.now:
+        elif scheduled[0][0] > self.now:
             # Exactly to the timer, not by a sum of floats: a timer that fires one ulp early is set again for ever.
-            self.now = scheduled[0]._when
+            self.now = scheduled[0][0]
             self._rounds = 0
         due = self.now + _SAME_INSTANT_S
-        while scheduled and scheduled[0]._when < due:
-            timer = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] < due:
+            timer = heapq.heappop(scheduled)[2]
             timer._scheduled = False
             ready.append(timer)
         for _ in range(len(ready)):
@@ -183,6 +195,8 @@ class VirtualLoop(base_events.BaseEventLoop):
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> events.Handle:
         if self._closed:
             self._check_closed()
+        if self.victim is not None and context is not None:
+            self._hand_over(context)
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -190,9 +204,24 @@ class VirtualLoop(base_events.BaseEventLoop):
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> events.TimerHandle:
         if self._closed:
             self._check_closed()
+        if self.victim is not None and context is not None:
+            self._hand_over(context)
         timer = _TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
+        # With a number, so that timers of one instant fire in the order in which they were set, whatever other
+        # timers there are between them.
+        heapq.heappush(self._scheduled, (when, next(self._numbers), timer))
         return timer
+
+    def _hand_over(self, context: contextvars.Context) -> None:
+        """A callback that somebody sets for somebody else is a change outside of his memory."""
+        if context.get(OWNER) is not OWNER.get():
+            self.outside += 1
+
+    def forget_timers(self, owner: Owner) -> None:
+        """The timers of the dead never fire, and time does not stop at them on its way."""
+        for _, _, timer in self._scheduled:
+            if timer._context.get(OWNER) is owner:
+                timer._cancelled = True
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
         """A cancelled timer is thrown away when its time comes."""
@@ -332,8 +361,10 @@ def refuse(sentence: str) -> NoReturn:
     """Refuse what the current process does, and remember it: programs like to swallow exceptions."""
     owner = OWNER.get()
     told = f"{getattr(owner, 'name', 'the program')} {sentence}"
-    refused: list[str] | None = getattr(getattr(owner, "loop", None), "refused", None)
-    if refused is not None:
+    loop = getattr(owner, "loop", None)
+    refused: list[str] | None = getattr(loop, "refused", None)
+    if loop is not None and refused is not None:
+        loop.outside += 1
         refused.append(told)
         if len(refused) % REFUSALS == 0:
             raise Enough(told)

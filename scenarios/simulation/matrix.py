@@ -7,32 +7,23 @@ processes, and a large run can be taken up where it ended.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import itertools
 import json
-import multiprocessing
-import os
-import signal
-import tempfile
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
+from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
-from scenarios.simulation.cast import REFERENCE, cast
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
-from scenarios.simulation.senders import Disk, WorldSender
-from scenarios.simulation.world import silence
+from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
 
 
 class Size(StrEnum):
@@ -71,6 +62,10 @@ class Block:
         return "/".join(words)
 
 
+#: What is counted in each square of the coverage table: crash points, those that failed, those that were not met, and
+#: worlds that were run for them.
+COUNTS = ("cells", "failed", "not_reached", "played")
+
 #: So many worlds are left lying about before they are cleared up, all at once: it is a quarter of the time.
 TIDY_AFTER = 40
 
@@ -91,12 +86,14 @@ class Played:
     block: str
     profile: str
     total: int = 0
-    """Cells that the block has. Without an error, as many were played."""
+    """Cells that the block has. Without an error, as many are covered."""
     cells: int = 0
-    """Cells that were played."""
+    """Cells that are covered: played, or one with a cell that was played."""
+    played: int = 0
+    """Worlds that were really run."""
     not_reached: int = 0
     coverage: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-    """Behaviour → crash → cells, failed, not_reached."""
+    """Behaviour → crash → `COUNTS`."""
     fired: list[str] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
@@ -184,10 +181,68 @@ def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> li
     return found
 
 
-def cells(
-    block: Block, sender: WorldSender, disk: Disk, planned: Callable[[int], None] = lambda more: None
-) -> Iterator[Outcome]:
-    """Play a block, cell by cell; the dry run comes first. `planned` is told how many cells are still to come."""
+#: Which crash point of a class is played: the one whose name says most. What comes after these is taken as it comes.
+_TELLING = ("commit", "point", "ledger", "reply", "sql", "step")
+
+
+def classes(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> list[tuple[CrashPoint, ...]]:
+    """Group the crash points of a run that are one and the same, the most telling first in each group.
+
+    Between two points of a group nothing has changed outside of the victim's memory, and a killed victim has no memory:
+    whichever of them it dies at, all that follows is the same. Who is stopped keeps its memory, so there each point is
+    a group of its own.
+    """
+    moments = outcome.again_moments if again else outcome.moments
+    found: dict[Hashable, list[CrashPoint]] = {}
+    for point in points(outcome, kinds, again=again):
+        moment = point if point.kind == FREEZE else moments[point.kind, point.name][point.count - 1]
+        found.setdefault(moment, []).append(point)
+    return [
+        tuple(sorted(group, key=lambda each: _TELLING.index(each.kind))) if len(group) > 1 else tuple(group)
+        for group in found.values()
+    ]
+
+
+def may_be_classed(sender: WorldSender) -> bool:
+    """Tell whether all that a sender leaves behind goes through its database and the network.
+
+    We know that of the reference sender. Any other might write a file or keep something in a module, where the world
+    does not see it; there every crash point is played.
+    """
+    return type(sender) is ReferenceSender and not sender.parts and sender.enqueue_with is enqueue
+
+
+class NotOne(Exception):
+    """Two crash points that should have been one came to different ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A world that was played, and the cells that it stands for."""
+
+    outcome: Outcome
+    columns: Mapping[str, int]
+    """Column of the coverage table → cells. Nothing: it was played to check another one."""
+
+
+def cells(block: Block, sender: WorldSender, disk: Disk) -> Iterator[Outcome]:
+    """Play a block, every cell by itself; the dry run comes first."""
+    return (share.outcome for share in shares(block, sender, disk, every=True))
+
+
+def shares(
+    block: Block,
+    sender: WorldSender,
+    disk: Disk,
+    planned: Callable[[int], None] = lambda more: None,
+    *,
+    every: bool = False,
+) -> Iterator[Share]:
+    """Play a block; the dry run comes first. `planned` is told how many cells are still to come.
+
+    Of crash points that are one, one is played – unless `every` is. Of the largest group the last is played, too:
+    raises `NotOne` if it comes to another end than the one that was to stand for it.
+    """
 
     def cell(script: tuple[str, ...] = block.script, **more: Any) -> Cell:
         return Cell(
@@ -199,23 +254,54 @@ def cells(
             **more,
         )
 
+    def alone(outcome: Outcome) -> Share:
+        return Share(outcome=outcome, columns={crash_of(outcome.cell): 1})
+
+    def groups(outcome: Outcome, *, again: bool = False) -> list[tuple[CrashPoint, ...]]:
+        if every:
+            return [(point,) for point in points(outcome, block.kinds, again=again)]
+        return classes(outcome, block.kinds, again=again)
+
     if block.then:
         planned(len(block.then))
         for name in block.then:
-            yield play(cell((*block.script, name)), sender, disk)
+            yield alone(play(cell((*block.script, name)), sender, disk))
         return
     planned(1)
-    dry = play(cell(), sender, disk)
-    first = points(dry, block.kinds)
-    planned(len(first))
-    yield dry
-    for point in first:
-        once = play(cell(crash=point), sender, disk)
-        second = points(once, block.kinds, again=True) if block.twice and once.reached else []
-        planned(len(second))
-        yield once
-        for point_again in second:
-            yield play(cell(crash=point, again=point_again), sender, disk)
+    dry = play(cell(), sender, disk, moments=not every)
+    first = groups(dry)
+    planned(sum(map(len, first)))
+    yield alone(dry)
+    largest, to_check = 1, (dry, dry.cell)
+    for group in first:
+        once = play(cell(crash=group[0]), sender, disk, moments=block.twice and not every)
+        second = groups(once, again=True) if block.twice and once.reached else []
+        planned(len(group) * sum(map(len, second)))
+        yield Share(outcome=once, columns=Counter(crash_of(cell(crash=point)) for point in group))
+        if len(group) > largest:
+            largest, to_check = len(group), (once, cell(crash=group[-1]))
+        for after in second:
+            twice = play(cell(crash=group[0], again=after[0]), sender, disk)
+            columns: Counter[str] = Counter()
+            for point in group:
+                columns[crash_of(cell(crash=point, again=after[0]))] += len(after)
+            yield Share(outcome=twice, columns=columns)
+            if len(group) * len(after) > largest:
+                largest, to_check = len(group) * len(after), (twice, cell(crash=group[-1], again=after[-1]))
+    if largest > 1:
+        stood_for, other = to_check
+        checked = play(other, sender, disk)
+        if not same_end(stood_for, checked):
+            raise NotOne(f"these crash points should be one, and are not: {stood_for.cell} | {checked.cell}")
+        yield Share(outcome=checked, columns={})
+
+
+def same_end(one: Outcome, other: Outcome) -> bool:
+    """Tell whether two runs cannot be told apart from outside: on the wire, by the judge, by the clock."""
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("trace", "findings", "events", "fired", "reached", "virtual_s")
+    )
 
 
 def crash_of(cell: Cell) -> str:
@@ -230,8 +316,13 @@ def crash_of(cell: Cell) -> str:
     return f"{kind} in a sequence" if len(cell.script) > 1 else kind
 
 
-def play_block(block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3) -> Played:
-    """Play a block and add up what it came to. The first `keep` failures are kept whole."""
+def play_block(
+    block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3, every: bool = False
+) -> Played:
+    """Play a block and add up what it came to. The first `keep` failures are kept whole.
+
+    `every`: play each crash point, also where several are one.
+    """
     played = Played(block=block.id, profile=block.profile)
     fired: set[str] = set()
     events: Counter[str] = Counter()
@@ -242,11 +333,12 @@ def play_block(block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3) 
         played.total += more
 
     try:
-        for outcome in _tidied(cells(block, sender, disk, planned)):
-            _count(played, outcome, keep)
-            fired.update(outcome.fired)
-            events.update(outcome.events)
-            trace.update(outcome.trace.encode())
+        every = every or not may_be_classed(sender)
+        for share in _tidied(shares(block, sender, disk, planned, every=every)):
+            _count(played, share, keep)
+            fired.update(share.outcome.fired)
+            events.update(share.outcome.events)
+            trace.update(share.outcome.trace.encode())
     except Exception as error:
         # One broken block must not hide what the others say; it makes the run invalid all the same.
         played.error = f"{type(error).__name__}: {error}"
@@ -256,36 +348,43 @@ def play_block(block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3) 
     return played
 
 
-def _count(played: Played, outcome: Outcome, keep: int) -> None:
-    cell = outcome.cell
+def _count(played: Played, share: Share, keep: int) -> None:
+    outcome, cell = share.outcome, share.outcome.cell
     row = played.coverage.setdefault(cell.script[0] if cell.script else HEALTHY.name, {})
-    counts = row.setdefault(crash_of(cell), {"cells": 0, "failed": 0, "not_reached": 0})
-    played.cells += 1
+    played.played += 1
     played.virtual_s += outcome.virtual_s
-    counts["cells"] += 1
-    if not outcome.reached:
-        played.not_reached += 1
-        counts["not_reached"] += 1
-    if outcome.findings:
-        played.failed += 1
-        counts["failed"] += 1
-        if len(played.failures) < keep:
-            played.failures.append(
-                Failure(
-                    cell=cell.as_json(),
-                    said=str(cell),
-                    findings=[each.as_json() for each in outcome.findings],
-                )
+    _counts(row, crash_of(cell))["played"] += 1
+    for column, number in share.columns.items():
+        counts = _counts(row, column)
+        played.cells += number
+        counts["cells"] += number
+        if not outcome.reached:
+            played.not_reached += number
+            counts["not_reached"] += number
+        if outcome.findings:
+            played.failed += number
+            counts["failed"] += number
+    if outcome.findings and share.columns and len(played.failures) < keep:
+        played.failures.append(
+            Failure(
+                cell=cell.as_json(),
+                said=str(cell),
+                findings=[each.as_json() for each in outcome.findings],
             )
+        )
 
 
-def _tidied(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+def _counts(row: dict[str, dict[str, int]], column: str) -> dict[str, int]:
+    return row.setdefault(column, dict.fromkeys(COUNTS, 0))
+
+
+def _tidied(shares: Iterator[Share]) -> Iterator[Share]:
     """Clear up between worlds, now and then, not in the middle of them: each leaves a heap of rings behind."""
     was_on = gc.isenabled()
     gc.disable()
     try:
-        for number, outcome in enumerate(outcomes, 1):
-            yield outcome
+        for number, share in enumerate(shares, 1):
+            yield share
             if number % TIDY_AFTER == 0:
                 gc.collect()
     finally:
@@ -293,83 +392,7 @@ def _tidied(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
             gc.enable()
 
 
-# --- many blocks, several processes -----------------------------------------------------------------
-
-_folder: Path | None = None
-
-
-def quick_disk() -> str | None:
-    """Return a folder in memory where there is one: cells commit thousands of times, and no power is cut here."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-_quiet = contextlib.ExitStack()
-
-
-def _begin_work(folder: str, sender: str) -> None:
-    global _folder, _sender
-    _sender = sender
-    # Whoever began this ends it, also when both are told to stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # For the whole life of this process.
-    _quiet.enter_context(silence())
-    # Whatever is loaded by now stays; the garbage collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
-    _folder = Path(folder) / str(os.getpid())
-    _folder.mkdir()
-
-
-def _work(block: Block) -> Played:
-    assert _folder is not None
-    folder = _folder / block.profile
-    folder.mkdir(exist_ok=True)
-    disk = _disks.setdefault(block.profile, Disk(folder))
-    if block.profile not in _senders:
-        _senders[block.profile] = cast(_sender, disk, BY_ID[block.profile])
-    return play_block(block, _senders[block.profile], disk)
-
-
-_disks: dict[str, Disk] = {}
-_senders: dict[str, WorldSender] = {}
-_sender = REFERENCE
-
-
-def run(
-    todo: Sequence[Block],
-    *,
-    jobs: int,
-    each: Callable[[Played], None] = lambda played: None,
-    sender: str = REFERENCE,
-) -> list[Played]:
-    """Play blocks in `jobs` processes; `each` is called for every block that is done. `sender`: its name in the cast."""
-    done: list[Played] = []
-    context = multiprocessing.get_context("fork")
-    others = set(multiprocessing.active_children())
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="mailproof-", dir=quick_disk(), ignore_cleanup_errors=True
-        ) as folder,
-        ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=_begin_work, initargs=(folder, sender)
-        ) as pool,
-    ):
-        with warnings.catch_warnings():
-            # Python warns of forking beside threads; the children use nothing that a thread of ours may hold.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            waiting = [pool.submit(_work, block) for block in todo]
-        try:
-            for future in as_completed(waiting):
-                done.append(future.result())
-                each(done[-1])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
-                child.join()
-            raise
-    return done
+# --- lines of a journal ---------------------------------------------------------------------------------
 
 
 def as_line(played: Played) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from scenarios.simulation.loop import OWNER, VirtualLoop, unless_over
+from scenarios.simulation.processes import Killed
 
 Address = tuple[str, int]
 
@@ -66,6 +67,7 @@ class WorldSocket:
     def setsockopt(self, level: int, option: int, value: Any, *more: Any) -> None:
         if (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER):
             on, seconds = struct.unpack("ii", value)
+            self._end._loop.outside += 1
             self._end.lingers_not = bool(on) and seconds == 0
 
     def getsockopt(self, level: int, option: int, *more: Any) -> int:
@@ -136,6 +138,7 @@ class End(transports.Transport):
 
     def attach(self, protocol: asyncio.BaseProtocol) -> None:
         """Give the end to a protocol, in the current context."""
+        self._loop.outside += 1
         self._protocol = protocol
         self.owner = OWNER.get()
         self._context = contextvars.copy_context()
@@ -197,6 +200,7 @@ class End(transports.Transport):
     def write(self, data: Any) -> None:
         if self._closing or self._eof_wanted or self.dead or not data:
             return
+        self._loop.outside += 1
         self._waiting.append(bytes(data))
         self._waiting_bytes += len(data)
         self._push()
@@ -210,6 +214,7 @@ class End(transports.Transport):
 
     def write_eof(self) -> None:
         if not self._eof_wanted and not self._closing:
+            self._loop.outside += 1
             self._eof_wanted = True
             self._push()
 
@@ -217,6 +222,7 @@ class End(transports.Transport):
         """What was written goes out, then FIN (RST if input was left unread)."""
         if self._closing:
             return
+        self._loop.outside += 1
         self._closing = True
         self._push()
         if not self._waiting:
@@ -224,6 +230,7 @@ class End(transports.Transport):
 
     def abort(self) -> None:
         """Throw away what was not sent, close at once."""
+        self._loop.outside += 1
         self._closing = True
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -291,6 +298,8 @@ class End(transports.Transport):
         while self._kernel and self._reading and not self._closing:
             data = self._kernel.popleft()
             self._kernel_bytes -= len(data)
+            # What the kernel still holds decides between FIN and RST, and how much the peer may send.
+            self._loop.outside += 1
             if self._answers is None:
                 self._hand(data)
             else:
@@ -333,6 +342,7 @@ class End(transports.Transport):
         """Close the socket, as a kernel does whoever asks for it."""
         if self.dead:
             return
+        self._loop.outside += 1
         self.dead = True
         unread = bool(self._kernel)
         self._kernel.clear()
@@ -383,6 +393,7 @@ class Server(asyncio.AbstractServer):
         return tuple(_Listening(address) for address in self.addresses if address in self._network.listeners)
 
     def close(self) -> None:
+        self._network.loop.outside += 1
         for address in self.addresses:
             if self._network.listeners.get(address) is self:
                 del self._network.listeners[address]
@@ -411,6 +422,13 @@ class _Listening:
 
     def getsockname(self) -> Address:
         return self.address
+
+
+def _only_the_living() -> None:
+    """Whoever was killed in the middle of a call reaches nobody from its `except` or `finally`."""
+    owner = OWNER.get()
+    if owner is not None and owner.dead:
+        raise Killed
 
 
 class Network:
@@ -447,6 +465,8 @@ class Network:
 
     async def listen(self, factory: Any, host: Any, port: Any, *, ssl: Any = None, **more: Any) -> Server:
         """Stand where `loop.create_server` would."""
+        _only_the_living()
+        self.loop.outside += 1
         hosts = [host] if host is None or isinstance(host, str) else list(host)
         addresses = []
         for each in hosts:
@@ -472,7 +492,9 @@ class Network:
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect somebody's own socket object; `connect(sock=…)` finds the connection again."""
+        _only_the_living()
         target: Address = (self.names.get(address[0], address[0]), address[1])
+        self.loop.outside += 1
         self._dialled[id(sock)] = (sock, await self._reach(target), target)
 
     async def connect(
@@ -489,6 +511,7 @@ class Network:
         **more: Any,
     ) -> tuple[Any, Any]:
         """Stand where `loop.create_connection` would."""
+        _only_the_living()
         if sock is not None:
             dialled = self._dialled.pop(id(sock), None)
             if dialled is None:
@@ -509,6 +532,7 @@ class Network:
         return (near if ssl is None else near.tls), protocol
 
     def _pair(self, target: Address) -> tuple[End, End]:
+        self.loop.outside += 1
         number = next(self._numbers)
         near = End(self, number, ("127.0.0.1", next(self._ports)), "client")
         far = End(self, number, target, "server")
@@ -568,6 +592,7 @@ class Network:
 
     def carry(self, source: End, what: str, data: bytes) -> None:
         """Take a segment from one end to the other; order within a direction is kept."""
+        self.loop.outside += 1
         self._note(source, what, data)
         if self.weather.partitioned:
             self._held.append((source, what, data))

@@ -12,7 +12,7 @@ import contextvars
 import signal
 from asyncio.events import Handle
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ class CrashPoint:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} #{self.count}".replace("  ", " ")
+
+
+_STEP = ("step", "")
+_PARTIAL = ("reply", "partial")
 
 
 class Perishable(Protocol):
@@ -96,6 +100,9 @@ class Process:
         self._crash_key = None if crash is None else (crash.kind, crash.name)
         self._counts_steps = crash is None or crash.kind == "step"
         self.steps = 0
+        self.moments: dict[tuple[str, str], list[Hashable]] | None = None
+        """For each crash point that it came by, n-th time by n-th time: what was outside of its memory then."""
+        self._observed: Callable[[], Hashable] = tuple
 
     def spawn(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> asyncio.Task[Any]:
         """Run a coroutine function as (part of) this process."""
@@ -116,6 +123,8 @@ class Process:
             return False
         if self._counts_steps:
             self.steps += 1
+            if self.moments is not None:
+                self._note(_STEP)
             if self.steps == self._freezes_at:
                 self._stop()
                 return False
@@ -129,6 +138,8 @@ class Process:
         if self.dead:
             raise Killed
         self.passed[kind, name] += 1
+        if self.moments is not None:
+            self._note((kind, name))
         if (
             self._crash_key == (kind, name)
             and self.crash is not None
@@ -164,6 +175,26 @@ class Process:
     def reprieve(self) -> None:
         """Take back what it was doomed to."""
         self.crash = self._crash_key = self._freezes_at = None
+
+    # --- classes of crash points ----------------------------------------------------------------------
+
+    def tell_moments(self, observed: Callable[[], Hashable] = tuple) -> None:
+        """From now on remember, at each crash point, what was outside of this process's memory.
+
+        Two crash points with equal moments are the same crash: see "Crash points that are one" in docs/proof.md.
+        `observed`: what there is outside besides what the loop counts.
+        """
+        self.loop.victim = self
+        self.moments = {}
+        self._observed = observed
+
+    def _note(self, where: tuple[str, str]) -> None:
+        assert self.moments is not None
+        moment: Hashable = (self.loop.now, self.loop.outside, self._observed())
+        if where == _PARTIAL:
+            # Whoever dies here has read half a line, which he does in no other run: what he does then is not known.
+            moment = (moment, self.passed[where])
+        self.moments.setdefault(where, []).append(moment)
 
     # --- stopped and continued ----------------------------------------------------------------------
 
@@ -207,6 +238,7 @@ class Process:
         self.frozen = False
         self.cause = cause
         self.loop.network.kill(self)
+        self.loop.forget_timers(self)
         for belonging in self.belongings:
             belonging.die()
         if self._on_death is not None:

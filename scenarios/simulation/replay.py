@@ -27,10 +27,9 @@ from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
 from scenarios.simulation.cell import SHAPES, Cell, play
 from scenarios.simulation.machine import Schedule, perform, schedule_from
-from scenarios.simulation.matrix import quick_disk
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
-from scenarios.simulation.senders import Disk, WorldSender
+from scenarios.simulation.senders import Disk, WorldSender, quick_disk
 from scenarios.simulation.timeline import Line, Recorder, lines, show
 from scenarios.simulation.world import World, silence
 from simulator import __version__

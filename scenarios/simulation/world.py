@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
+from aiohttp import connector
 from starlette import routing
 
 from scenarios.simulation.disks import LedgerDisk, owned_databases
@@ -29,7 +31,8 @@ from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.loop import EPOCH_S, NotInTheWorld, VirtualLoop
 from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process, Watcher
-from simulator.provider.provider import Setup
+from simulator.provider.ledger import Attempt
+from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 from simulator.servers.serve import Address, Options, Service
 
 PROVIDER_HOST = "10.0.0.1"
@@ -82,6 +85,9 @@ class World:
         self.service: Service | None = None
         self.services: list[Service] = []
         """Every incarnation of the provider, the dead ones too: what they said they have said."""
+        self.last_words: dict[Service, tuple[Attempt, ...]] = {}
+        """What a provider that was killed had in memory about its attempts at that moment."""
+        self._runs: dict[Process, Service] = {}
         self.complaints: list[str] = []
         """What nobody caught while the world went on: a mistake of a program in it, or of ours."""
         self.watcher: Watcher | None = None
@@ -95,6 +101,7 @@ class World:
         self._stack.enter_context(owned_databases())
         self._stack.enter_context(guarded(self.seed))
         self._stack.enter_context(_compiled_routes())
+        self._stack.enter_context(_woken_in_order())
         return self
 
     def __exit__(
@@ -111,10 +118,13 @@ class World:
             self.loop.dispose()
             self.service = None
             self.services.clear()
+            self.last_words.clear()
+            self._runs.clear()
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if not self._over and not isinstance(error, Killed):
+            self.loop.outside += 1
             self.complaints.append(f"{context.get('message')}: {error!r}")
 
     # --- processes ----------------------------------------------------------------------------------
@@ -134,12 +144,30 @@ class World:
 
     def _died(self, process: Process, cause: str) -> None:
         self.deaths.append((self.loop.time(), process.name, cause))
+        if process in self._runs and not self._over:
+            service = self._runs[process]
+            self.last_words[service] = tuple(copy.copy(each) for each in self._remembered(service))
         if self.watcher is not None and not self._over:
             self.watcher.died(process, cause)
 
-    async def start_provider(self, *, crash: CrashPoint | None = None) -> Process:
-        """Start the simulator; return when it listens."""
+    def attempts_of(self, service: Service) -> Iterable[Attempt]:
+        """Return the attempts an incarnation of the provider knows of, or knew of when it was killed."""
+        known = self.last_words.get(service)
+        return self._remembered(service) if known is None else known
+
+    def _remembered(self, service: Service) -> Iterable[Attempt]:
+        provider = getattr(service, "provider", None)
+        if provider is None:
+            return ()
+        attempts: Mapping[str, Attempt] = provider.account(DEFAULT_ACCOUNT, self.clock.now()).attempts
+        return attempts.values()
+
+    async def start_provider(
+        self, *, crash: CrashPoint | None = None, watch: Callable[[Process], None] = lambda process: None
+    ) -> Process:
+        """Start the simulator; return when it listens. `watch` is given its process before it does anything."""
         process = self.process("provider", crash=crash)
+        watch(process)
         options = Options(
             http=Address(host=PROVIDER_HOST, port=HTTP_PORT),
             smtp=Address(host=PROVIDER_HOST, port=SMTP_PORT),
@@ -147,7 +175,7 @@ class World:
             setup=self.setup,
             admin_token="world",
         )
-        service = _KeptService(options, self.clock, self.ledger)
+        service = self._runs[process] = _KeptService(options, self.clock, self.ledger)
         await asyncio.wait({process.spawn(service.start), process.died}, return_when=asyncio.FIRST_COMPLETED)
         self.service = service
         self.services.append(service)
@@ -191,6 +219,32 @@ def _compiled_routes() -> Iterator[None]:
         yield
     finally:
         routing.compile_path = before
+
+
+class _InOrder(dict[Any, None]):
+    """As much of a set as aiohttp needs, in the order in which things were put in."""
+
+    def add(self, one: object) -> None:
+        self[one] = None
+
+    def remove(self, one: object) -> None:
+        del self[one]
+
+    def discard(self, one: object) -> None:
+        self.pop(one, None)
+
+
+@contextlib.contextmanager
+def _woken_in_order() -> Iterator[None]:
+    """While this lasts, requests that wait for the same look-up of a name go on in the order in which they came.
+
+    aiohttp keeps them in a set, whose order is that of addresses in memory: another one in each run.
+    """
+    vars(connector)["set"] = _InOrder
+    try:
+        yield
+    finally:
+        vars(connector).pop("set", None)
 
 
 @contextlib.contextmanager

@@ -22,9 +22,9 @@ from rich.table import Table
 
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cell import Cell, plan_of, play
-from scenarios.simulation.matrix import TIDY_AFTER, Block, cells, quick_disk
+from scenarios.simulation.matrix import TIDY_AFTER, Block, cells
 from scenarios.simulation.profiles import BY_ID, PROFILES
-from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.senders import Disk, ReferenceSender, quick_disk
 from scenarios.simulation.world import World, silence
 from simulator.config import read_plan
 

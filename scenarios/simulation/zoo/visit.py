@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from scenarios.simulation.matrix import quick_disk
+from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
 from scenarios.simulation.zoo import identity, outbox, patience, reading
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -104,6 +105,63 @@ def test_the_dead_execute_nothing(loop: VirtualLoop, path: Path) -> None:
     with pytest.raises(Killed):
         connection.execute("INSERT INTO t VALUES (9)")
     assert rows(path) == []
+
+
+def test_the_block_of_a_connection_is_a_commit_like_another(loop: VirtualLoop, path: Path) -> None:
+    """`with connection:` and `executescript()` commit, so there is a crash point on either side."""
+
+    def write_in_blocks() -> None:
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute("INSERT INTO t VALUES (1)")
+        with contextlib.suppress(ZeroDivisionError), connection:
+            connection.execute("INSERT INTO t VALUES (2)")
+            raise ZeroDivisionError
+        connection.executescript("INSERT INTO t VALUES (3); INSERT INTO t VALUES (4);")
+
+    for number, kept in ((1, []), (2, [1])):
+        victim = Process(loop, "victim", crash=CrashPoint("commit", "lost", number))
+        with pytest.raises(Killed):
+            victim.run(write_in_blocks)
+        assert rows(path) == kept
+    Process(loop, "other").run(write_in_blocks)
+    assert rows(path) == [1, 1, 3, 4]
+
+
+def test_only_what_becomes_durable_is_a_change_outside(loop: VirtualLoop, path: Path) -> None:
+    """Statements of an open transaction are rolled back by a kill, wherever it comes; reads change nothing."""
+    process = Process(loop, "victim")
+    process.tell_moments()
+    connection = process.run(lambda: sqlite3.connect(path, isolation_level=None))
+
+    def changes(sql: str) -> bool:
+        before = loop.outside
+        process.run(connection.execute, sql)
+        return loop.outside != before
+
+    assert [
+        changes(sql)
+        for sql in (
+            "BEGIN IMMEDIATE",
+            "INSERT INTO t VALUES (1)",
+            "SELECT * FROM t",
+            "ROLLBACK",
+            "SELECT * FROM t",
+            "INSERT INTO t VALUES (2)",
+            "BEGIN",
+            "INSERT INTO t VALUES (3)",
+            "COMMIT",
+        )
+    ] == [False, False, False, False, False, True, False, False, True]
+
+
+def test_who_was_killed_opens_no_database(loop: VirtualLoop, path: Path) -> None:
+    """Not even in the `except` or `finally` through which it unwinds."""
+    process = Process(loop, "victim")
+    process.kill()
+
+    with pytest.raises(Killed):
+        process.run(sqlite3.connect, path)
 
 
 def test_outside_of_processes_nothing_is_changed(loop: VirtualLoop, path: Path) -> None:

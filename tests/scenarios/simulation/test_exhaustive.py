@@ -29,10 +29,11 @@ def played(block: Block, **more: object) -> Played:
     facts: dict[str, object] = {
         "total": 3,
         "cells": 3,
+        "played": 2,
         "coverage": {
             block.script[0]: {
-                "no crash": {"cells": 1, "failed": 0, "not_reached": 0},
-                "worker: commit": {"cells": 2, "failed": 0, "not_reached": 0},
+                "no crash": {"cells": 1, "failed": 0, "not_reached": 0, "played": 1},
+                "worker: commit": {"cells": 2, "failed": 0, "not_reached": 0, "played": 1},
             }
         },
         "fired": [f"1: {block.script[0]}"],
@@ -83,7 +84,7 @@ def test_the_sum_is_honest() -> None:
     assert "recovered" not in result.missing
     assert "the provider never did '503'" in result.missing
     assert result.errors == [f"{second.id}: it broke"]
-    assert told([result]).startswith("6 of 12 cells played, 6 skipped, 0 failed")
+    assert told([result]).startswith("6 of 12 cells covered by 4 worlds, 6 skipped, 0 failed")
 
 
 def test_a_table_adds_up_to_what_was_played(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_person_sees_how_far_the_matrix_is(tmp_path: Path, monkeypatch: pytest
 
     assert "the matrix: 3 of 3 blocks" in said[0]
     assert said[0].splitlines()[-1] == said[1].splitlines()[-1]
-    assert "cells played, 0 skipped, 0 failed" in said[1]
+    assert "worlds, 0 skipped, 0 failed" in said[1]
 
 
 def test_who_is_interrupted_leaves_no_process_and_keeps_what_is_done(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import secrets
 import socket
 import subprocess
 import sys
@@ -134,8 +135,8 @@ def test_clocks_tell_virtual_time() -> None:
 def test_dice_are_those_of_the_world() -> None:
     """Names and jitter that a program draws are the same in each run of a world, and others in another."""
 
-    def roll() -> tuple[uuid.UUID, float]:
-        return uuid.uuid4(), random.random()
+    def roll() -> tuple[object, ...]:
+        return uuid.uuid4(), random.random(), secrets.token_hex(8), random.Random().random(), os.urandom(8)
 
     assert live(once(roll), seed=1) == live(once(roll), seed=1) != live(once(roll), seed=2)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from scenarios.simulation.loop import Livelock, NotInTheWorld, SleepsForever, VirtualLoop, running_in
+from scenarios.simulation.network import Network
+from scenarios.simulation.processes import Process
 
 
 @pytest.fixture
@@ -32,6 +35,31 @@ def test_timers_fire_in_their_order(loop: VirtualLoop) -> None:
     loop.run_until_complete(asyncio.sleep(4))
 
     assert seen == [1.1, 2.2, 3.3]
+
+
+def test_timers_of_one_instant_fire_in_the_order_in_which_they_were_set(loop: VirtualLoop) -> None:
+    """Whatever other timers there are before, between and behind them."""
+    seen: list[int] = []
+    for number in range(40):
+        loop.call_at(5.0, seen.append, number)
+        loop.call_at(float(number % 7), lambda: None)
+    loop.run_until_complete(asyncio.sleep(6))
+
+    assert seen == list(range(40))
+
+
+def test_a_callback_set_for_somebody_else_is_counted_as_a_change_outside(loop: VirtualLoop) -> None:
+    """One that a process sets for itself is in its own memory."""
+    Network(loop)
+    process = Process(loop, "victim")
+    process.tell_moments()
+    before = loop.outside
+
+    process.run(lambda: loop.call_soon(print))
+    process.run(lambda: loop.call_later(1.0, print))
+    assert loop.outside == before
+    process.run(lambda: loop.call_soon(print, context=contextvars.Context()))
+    assert loop.outside == before + 1
 
 
 def test_sleeping_for_ever_is_said(loop: VirtualLoop) -> None:

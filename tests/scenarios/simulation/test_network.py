@@ -13,7 +13,7 @@ import pytest
 
 from scenarios.simulation.loop import VirtualLoop, running_in
 from scenarios.simulation.network import Network
-from scenarios.simulation.processes import CrashPoint, Process
+from scenarios.simulation.processes import CrashPoint, Killed, Process
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -249,6 +249,32 @@ def test_a_connect_that_is_given_up_leaves_no_open_line(loop: VirtualLoop) -> No
     loop.run_until_complete(main())
 
     assert ends == ["accepted", "closed"]
+
+
+def test_who_was_killed_in_the_middle_of_a_call_reaches_nobody(loop: VirtualLoop) -> None:
+    """Its `finally` may run to the next await, but it neither dials nor listens."""
+    process = Process(loop, "victim")
+    tried: list[str] = []
+
+    async def dial() -> None:
+        try:
+            process.kill()
+        finally:
+            with pytest.raises(Killed):
+                await asyncio.open_connection("10.0.0.1", 80)
+            with pytest.raises(Killed):
+                await loop.create_server(asyncio.Protocol, "10.0.0.9", 80)
+            tried.append("both")
+
+    async def main() -> None:
+        await _server(_echo)
+        process.spawn(dial)
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(main())
+
+    assert tried == ["both"]
+    assert loop.network.seen == []
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,22 @@ def test_what_the_application_enqueues_is_said_as_pending(disk: Disk) -> None:
     assert {each.key for each in said} == {"order-1"}
 
 
+def test_the_first_world_is_like_every_other(disk: Disk) -> None:
+    """What a first connection asks of a database is asked before, not by whoever lives in the first world."""
+    sender = ReferenceSender(disk=disk, profile=PROFILES[0])
+    sender.prepare()
+    disk.keep("empty")
+    passed = []
+    for _ in range(2):
+        disk.put_back("empty")
+        with World() as world:
+            process = world.process("application")
+            process.run(sender.enqueue, world, SHAPES["one mail"].owed[0])
+            passed.append(dict(process.passed))
+
+    assert passed[0] == passed[1]
+
+
 def test_an_owed_mail_names_its_promise() -> None:
     """The ledger can tell which promise a mail keeps, whatever the sender does to keys and Message-IDs."""
     assert Owed(ref="order-7", recipients=("a@example.com",)).mail.headers["X-Obligation"] == "order-7"
