@@ -11,11 +11,11 @@ from typing import Any
 from simulator.config.forms import read_number, read_pattern, read_whole
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.dialects import DIALECTS
-from simulator.provider.faults import HTTP_STAGES, SMTP_STAGES
+from simulator.provider.faults import HTTP_STAGES, SMTP_STAGES, WEBHOOK_STAGES
 from simulator.provider.plan import Pattern, Per, When, Who
 from simulator.provider.provider import DEFAULT_ACCOUNT
 
-STAGES: dict[str, tuple[str, ...]] = {"smtp": SMTP_STAGES, "http": HTTP_STAGES}
+STAGES: dict[str, tuple[str, ...]] = {"smtp": SMTP_STAGES, "http": HTTP_STAGES, "webhook": WEBHOOK_STAGES}
 WIRES = tuple(STAGES)
 
 _SMTP_WITH_MAIL = ("mail", "rcpt", "data", "body", "message", "reply", "rset")
@@ -24,18 +24,19 @@ _HTTP_WITH_MAIL = ("validate", "accept", "reply", "body")
 
 #: At which stages a condition can be met at all; before, what it asks for is not known yet.
 KNOWN_AT: dict[str, dict[str, tuple[str, ...]]] = {
-    "account": {"smtp": SMTP_STAGES[3:], "http": HTTP_STAGES[1:]},
-    "sender": {"smtp": _SMTP_WITH_MAIL, "http": _HTTP_WITH_MAIL},
-    "recipient": {"smtp": _SMTP_WITH_RECIPIENT, "http": _HTTP_WITH_MAIL},
+    "account": {"smtp": SMTP_STAGES[3:], "http": HTTP_STAGES[1:], "webhook": WEBHOOK_STAGES},
+    "sender": {"smtp": _SMTP_WITH_MAIL, "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
+    "recipient": {"smtp": _SMTP_WITH_RECIPIENT, "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
     # SMTP has no idempotency keys; on HTTP they come with the head of the request.
-    "key": {"smtp": (), "http": HTTP_STAGES[1:]},
+    "key": {"smtp": (), "http": HTTP_STAGES[1:], "webhook": WEBHOOK_STAGES},
     # SMTP `body` strikes when the header block of the mail is there.
-    "header": {"smtp": ("body", "message", "reply"), "http": _HTTP_WITH_MAIL},
+    "header": {"smtp": ("body", "message", "reply"), "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
+    "event": {"smtp": (), "http": (), "webhook": WEBHOOK_STAGES},
 }
 #: What `per` and `sticks = "mail"` count by is told by the recipients.
 _MAIL_KNOWN_AT = KNOWN_AT["recipient"]
 
-WHO_KEYS = ("account", "dialect", "sender", "recipient", "key", "header")
+WHO_KEYS = ("account", "dialect", "sender", "recipient", "key", "header", "event")
 WHEN_KEYS = tuple(field.name for field in dataclasses.fields(When))
 
 
@@ -43,7 +44,7 @@ def read_who(place: Place, data: Mapping[str, Any]) -> tuple[Who, tuple[str, ...
     """Return the conditions and the wires that the dialect allows."""
     named = {
         key: read_pattern(place, key, data[key])
-        for key in ("account", "sender", "recipient", "key")
+        for key in ("account", "sender", "recipient", "key", "event")
         if key in data
     }
     headers: list[tuple[str, Pattern]] = []
@@ -150,10 +151,15 @@ def where_known(
             right = [
                 f"{', '.join(known[wire])} ({wire.upper()})" for wire in WIRES if wire in on and known[wire]
             ]
+            nowhere = (
+                "events are told at stage webhook only"
+                if what == '"event"'
+                else "SMTP has no idempotency keys"
+            )
             at = " and ".join(sorted({f'"{stage}"' for _, stage in stages}))
             raise place.wrong(
                 f"{what} cannot be known at stage {at}; "
-                + (f"it is at {' or '.join(right)}" if right else "SMTP has no idempotency keys")
+                + (f"it is at {' or '.join(right)}" if right else nowhere)
             )
         stages = left
     return stages

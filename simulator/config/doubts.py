@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from simulator.config.place import shown
 from simulator.config.sentences import nth
-from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown
+from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
 from simulator.provider.plan import Rule, When, Who
 from simulator.provider.provider import Setup
 
@@ -62,7 +62,10 @@ def _odd(rule: Rule) -> list[str]:
 def _shadow(rule: Rule, earlier: Sequence[Rule]) -> str | None:
     """Return the earlier rule that leaves nothing to this one, if a single one does at all its stages."""
     for other in earlier:
-        lets_others_decide = isinstance(other.fault, (SlowDown, RefuseRecipients)) or (
+        lets_others_decide = (
+            isinstance(other.fault, (SlowDown, RefuseRecipients, TellBeforeTheAnswer))
+            or "webhook" in other.fault.stages
+        ) or (
             # Of two fates of one recipient the first counts.
             isinstance(other.fault, DecideFate) and not isinstance(rule.fault, DecideFate)
         )

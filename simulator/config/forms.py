@@ -9,7 +9,8 @@ from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.provider.answer import RetryAfter, RetryAfterKind
-from simulator.provider.fate import CATEGORIES, Fate
+from simulator.provider.fate import CATEGORIES, Fate, Happening
+from simulator.provider.notices import Damage, Forgery
 from simulator.provider.plan import Pattern
 
 #: Seconds are added to instants, and the sum must be an instant that Python has.
@@ -109,19 +110,6 @@ def read_retry_after(place: Place, key: str, value: object) -> RetryAfter:
     )
 
 
-def read_fate(place: Place, key: str, value: object) -> Fate:
-    known = [fate.value for fate in Fate]
-    if value not in known:
-        raise place.wrong(f'"{key}" is {shown(value)}, which is no fate; {did_you_mean(value, known)}')
-    return Fate(value)
-
-
-def read_category(place: Place, key: str, value: object) -> str:
-    if not isinstance(value, str) or value not in CATEGORIES:
-        raise place.wrong(f'"{key}" is {shown(value)}; {did_you_mean(value, CATEGORIES)}')
-    return value
-
-
 #: How each parameter of a fault is read; a test holds that every field of every fault stands here.
 PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "code": read_code,
@@ -130,7 +118,14 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "retry_after": read_retry_after,
     "body": read_text,
     "delay_s": read_number,
-    "fate": read_fate,
+    "fate": lambda place, key, value: Fate(read_choice(place, key, value, [*Fate])),
     "after_s": read_number,
-    "category": read_category,
+    "category": lambda place, key, value: read_choice(place, key, value, CATEGORIES),
+    "within_s": read_number,
+    "copies": lambda place, key, value: read_whole(place, key, value, least=2),
+    "tries": lambda place, key, value: read_whole(place, key, value, least=1),
+    "age_s": read_number,
+    "forgery": lambda place, key, value: Forgery(read_choice(place, key, value, [*Forgery])),
+    "damage": lambda place, key, value: Damage(read_choice(place, key, value, [*Damage])),
+    "says": lambda place, key, value: Happening(read_choice(place, key, value, [*Happening])),
 }

@@ -114,10 +114,9 @@ def _read_stages(
         if stage not in {each for stages in STAGES.values() for each in stages}:
             raise place.wrong(f'"stage" is {shown(stage)}, which is no stage; {did_you_mean(stage, known)}')
         if stage not in known:
-            (wire,) = wires  # both wires together have every stage
-            raise place.wrong(
-                f'the stage "{stage}" does not exist on {wire.upper()}; its stages are {", ".join(STAGES[wire])}'
-            )
+            on = " and ".join(wire.upper() for wire in wires)
+            there = ", ".join(dict.fromkeys(each for wire in wires for each in STAGES[wire]))
+            raise place.wrong(f'the stage "{stage}" does not exist on {on}; its stages are {there}')
     if stage is None:
         return {(wire, NATURAL_STAGE[wire][fault.name]) for wire in wires}
     if not any(stage in fault.stages[wire] for wire in wires):

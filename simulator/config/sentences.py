@@ -3,7 +3,26 @@
 from __future__ import annotations
 
 from simulator.provider.answer import spoken
-from simulator.provider.faults import AFTER_BOOKING, DecideFate, Drop, RefuseRecipients, SlowDown
+from simulator.provider.faults import (
+    AFTER_BOOKING,
+    DecideFate,
+    Drop,
+    RefuseRecipients,
+    SlowDown,
+    TellBeforeTheAnswer,
+)
+from simulator.provider.faults.webhooks import (
+    ContradictIt,
+    LoseIt,
+    SignBadly,
+    SignLongAgo,
+    TellLate,
+    TellNonsenseToo,
+    TellOfAnUnknownMail,
+    TellOutOfOrder,
+    TellTwice,
+    TellTwiceUnderAnotherId,
+)
 from simulator.provider.plan import Per, Rule
 
 
@@ -13,6 +32,8 @@ def explain(rule: Rule) -> str:
 
 
 def _where(rule: Rule) -> str:
+    if rule.stages == {("webhook", "webhook")}:
+        return "at the webhook"
     places = [
         f'{wire.upper()} "{stage}"{" (already booked)" if (wire, stage) in AFTER_BOOKING else ""}'
         for wire, stage in sorted(rule.stages, reverse=True)
@@ -29,6 +50,7 @@ def _whom(rule: Rule) -> str:
             ("sender", rule.who.sender),
             ("recipient", rule.who.recipient),
             ("key", rule.who.key),
+            ("event", rule.who.event),
             *((f"header {name}", pattern) for name, pattern in rule.who.headers),
         )
         if pattern is not None
@@ -73,6 +95,28 @@ def _what(rule: Rule) -> str:
         case DecideFate(fate=fate, after_s=after_s):
             when = "" if after_s is None else f" {after_s:g} s later"
             return f"take the mail, and let its fate be {fate}{when}"
+        case TellBeforeTheAnswer(within_s=within_s):
+            return f"take the mail, tell the webhook what became of it, and only then answer (within {within_s:g} s)"
+        case TellTwice(copies=copies):
+            return f"tell the event {copies} times with the same id"
+        case TellTwiceUnderAnotherId(copies=copies):
+            return f"tell the event {copies} times, each time under another id"
+        case TellLate(delay_s=delay_s):
+            return f"tell the event {delay_s:g} s late"
+        case TellOutOfOrder(delay_s=delay_s):
+            return f"tell the event after the next one of its mail (if there is none, {delay_s:g} s late)"
+        case LoseIt():
+            return "never tell the event"
+        case SignBadly(forgery=forgery, tries=tries):
+            return f"sign the first {tries} attempts wrongly ({forgery})"
+        case SignLongAgo(age_s=age_s, tries=tries):
+            return f"date the first {tries} attempts {age_s:g} s back"
+        case TellNonsenseToo(damage=damage):
+            return f"tell something malformed besides ({damage or 'which way, the seed says'})"
+        case ContradictIt(says=says):
+            return f"tell the contrary at the same instant ({says or 'a bounce, or of a bounce a delivery'})"
+        case TellOfAnUnknownMail():
+            return "tell the same of a mail that nobody sent, too"
         case RefuseRecipients(code=code, text=text):
             return f"refuse the recipient with {code} {text}"
         case SlowDown(delay_s=delay_s):

@@ -28,7 +28,7 @@ def rule_as_json(rule: Rule) -> dict[str, Any]:
         data["dialect"] = rule.who.dialect.text
     elif len(wires) == 1:
         data["dialect"] = next(iter(wires))
-    for key in ("account", "sender", "recipient", "key"):
+    for key in ("account", "sender", "recipient", "key", "event"):
         pattern: Pattern | None = getattr(rule.who, key)
         if pattern is not None:
             data[key] = pattern.text

@@ -5,6 +5,7 @@ Methods that change something to be remembered return notes; `Provider.remember`
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,11 +21,13 @@ from simulator.provider.events import (
     steps_of,
 )
 from simulator.provider.events import TOPIC as PUSHED
-from simulator.provider.fate import SUPPRESSES, Destiny, suppressed
+from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
 from simulator.provider.ledger import Acceptance
 from simulator.provider.notes import Noted, Notes
 from simulator.provider.suppression import TOPIC as SUPPRESSION
 from simulator.provider.suppression import Suppression, Suppressions, suppression_from
+
+_USUAL = Destiny(fate=Fate.DELIVERED)
 
 
 @dataclass(slots=True)
@@ -39,10 +42,23 @@ class Aftermath:
     # --- mail ---------------------------------------------------------------------------------------
 
     def destinies(
-        self, recipients: Sequence[str], foretold: Mapping[str, Destiny], now: datetime
+        self,
+        recipients: Sequence[str],
+        foretold: Mapping[str, Destiny],
+        now: datetime,
+        *,
+        at_once: bool = False,
     ) -> tuple[tuple[str, Destiny], ...]:
-        """Return what is decided of the recipients of a mail that is being booked; the list comes before any rule."""
+        """Return what is decided of the recipients of a mail that is being booked; the list comes before any rule.
+
+        `at_once`: what becomes of them happens in the moment of the acceptance, unless a rule says when.
+        """
         decided = dict(foretold)
+        if at_once:
+            for recipient in recipients:
+                destiny = decided.get(recipient, _USUAL)
+                if destiny.after_s is None:
+                    decided[recipient] = dataclasses.replace(destiny, after_s=0.0)
         for recipient in recipients:
             reason = self.suppressions.reason(recipient, now)
             if reason is not None:

@@ -188,6 +188,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellFirst:
+    """Tell the webhook what has happened to the attempt's mail (wait so long at most), then go on with `then`."""
+
+    within_s: float
+    then: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InTurn:
     """Wait until the request in front ends (at most so long), then ask again; `then` is said if it does not."""
 
@@ -195,7 +203,7 @@ class InTurn:
     then: Words
 
 
-Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | InTurn
+Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | TellFirst | InTurn
 Answer = Words | Manner
 
 
@@ -213,7 +221,7 @@ def words_of(answer: Answer) -> Words | None:
     match answer:
         case Accepted() | Refused() | Reply() | Results():
             return answer
-        case Slow(then=then) | Hold(then=then):
+        case Slow(then=then) | Hold(then=then) | TellFirst(then=then):
             return None if then is None else words_of(then)
         case _:
             return None
@@ -259,5 +267,7 @@ def spoken(answer: Answer | None) -> str:
             return f"slow {delay_s:g}s, then {spoken(then)}"
         case Hold(then=then):
             return f"held, then {spoken(then)}"
+        case TellFirst(then=then):
+            return f"events first, then {spoken(then)}"
         case InTurn():
             return "waits for the request in front"

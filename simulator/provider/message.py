@@ -80,6 +80,8 @@ class Moment:
     key: str | None = None
     message_id: str | None = None
     headers: tuple[tuple[str, str], ...] = field(default=())
+    event: str | None = None
+    """The type of the event that a webhook is about (stage `webhook`); else None."""
 
     @property
     def mail(self) -> str:

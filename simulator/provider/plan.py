@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from simulator.provider.answer import Answer, RefusedRecipient, Slow
 from simulator.provider.fate import Destiny
-from simulator.provider.faults import DecideFate, Drop, Fault, RefuseRecipients
+from simulator.provider.faults import DecideFate, Drop, Fault, RefuseRecipients, TellBeforeTheAnswer
 from simulator.provider.message import Moment, header
 
 
@@ -68,6 +68,8 @@ class Who:
     recipient: Pattern | None = None
     key: Pattern | None = None
     headers: tuple[tuple[str, Pattern], ...] = ()
+    event: Pattern | None = None
+    """The type of the event that is told."""
 
     def meets(self, moment: Moment) -> bool:
         """Tell whether this moment belongs to somebody who is meant. What is not known yet is not met."""
@@ -76,6 +78,7 @@ class Who:
             and _meets(self.dialect, moment.dialect)
             and _meets(self.sender, moment.sender)
             and _meets(self.key, moment.key)
+            and _meets(self.event, moment.event)
             and self._meets_recipient(moment)
             and all(_meets(wanted, header(moment.headers, name)) for name, wanted in self.headers)
         )
@@ -135,7 +138,7 @@ class Rule:
 class Plan:
     """The ordered rules of an account. The first rule that strikes decides.
 
-    Three kinds let later rules decide too: `slow`, `fate`, and `refuse_recipients` where all recipients come at once.
+    Some kinds let later rules decide too: `slow`, `fate`, `webhook_early`, and `refuse_recipients` where all recipients come at once.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -150,6 +153,8 @@ class Strike:
     answer: Answer | None = None
     drop: bool = False
     refused: tuple[RefusedRecipient, ...] = ()
+    early_s: float | None = None
+    """Not None: its events are told first, and the answer waits for that, at most so long."""
     destinies: tuple[tuple[str, Destiny], ...] = ()
     """What becomes of the mail to which recipient, if it is booked."""
 
@@ -165,8 +170,8 @@ class _Counts:
 
 
 def wire_of(dialect: str) -> str:
-    """Return the wire (`smtp` or `http`) that a dialect is spoken over."""
-    return "smtp" if dialect == "smtp" else "http"
+    """Return the wire that a dialect is spoken over: `smtp` or `http`; `webhook` for our own way to a receiver."""
+    return dialect if dialect in ("smtp", "webhook") else "http"
 
 
 class PlanState:
@@ -206,11 +211,7 @@ class PlanState:
 
     def strike(self, moment: Moment, now: datetime) -> Strike | None:
         """Decide what hits this moment, and count it. None: nothing does."""
-        for per in self._counts_attempts:
-            # Also where no rule stands: an attempt that ends early is one all the same.
-            if per in (Per.PLAN, Per.CONNECTION) or moment.recipient or moment.recipients:
-                counted = self._attempts.setdefault((per, _scope(per, moment)), {})
-                counted.setdefault(moment.attempt, len(counted) + 1)
+        self._count_attempt(moment)
         places = self._by_stage.get((wire_of(moment.dialect), moment.stage))
         if not places:
             return None
@@ -218,6 +219,7 @@ class PlanState:
         names: list[str] = []
         refused: dict[str, RefusedRecipient] = {}
         destinies: dict[str, Destiny] = {}
+        early_s: float | None = None
         for position in places:
             rule, fault = self.plan.rules[position], self.plan.rules[position].fault
             if isinstance(fault, RefuseRecipients) and moment.recipient is None:
@@ -235,6 +237,9 @@ class PlanState:
             if not rule.who.meets(moment) or not self._due(rule, self._counts[position], moment, now):
                 continue
             names.append(rule.name)
+            if isinstance(fault, TellBeforeTheAnswer):
+                early_s = max(early_s or 0.0, fault.within_s)
+                continue
             answer = rule.fault.answer()
             if isinstance(answer, Slow) and answer.then is None:
                 waits.append(answer)
@@ -247,6 +252,7 @@ class PlanState:
                 drop=isinstance(rule.fault, Drop),
                 refused=tuple(refused.values()),
                 destinies=tuple(destinies.items()),
+                early_s=early_s,
             )
         if not names:
             return None
@@ -255,7 +261,28 @@ class PlanState:
             answer=_after(waits, None),
             refused=tuple(refused.values()),
             destinies=tuple(destinies.items()),
+            early_s=early_s,
         )
+
+    def strike_event(self, moment: Moment, now: datetime) -> list[Rule]:
+        """Return the rules that hit an event on its way to a webhook, in order: each of them changes it."""
+        places = self._by_stage.get(("webhook", moment.stage))
+        if not places:
+            return []
+        self._count_attempt(moment)
+        return [
+            self.plan.rules[position]
+            for position in places
+            if self.plan.rules[position].who.meets(moment)
+            and self._due(self.plan.rules[position], self._counts[position], moment, now)
+        ]
+
+    def _count_attempt(self, moment: Moment) -> None:
+        for per in self._counts_attempts:
+            # Also where no rule stands: an attempt that ends early is one all the same.
+            if per in (Per.PLAN, Per.CONNECTION) or moment.recipient or moment.recipients:
+                counted = self._attempts.setdefault((per, _scope(per, moment)), {})
+                counted.setdefault(moment.attempt, len(counted) + 1)
 
     def _hit(
         self, rule: Rule, position: int, moment: Moment, already: Container[str], now: datetime

@@ -30,6 +30,7 @@ from simulator.provider.answer import (
     Reply,
     RetryAfter,
     RetryAfterKind,
+    TellFirst,
     Words,
     goes_on,
     spoken,
@@ -118,6 +119,8 @@ class Provider:
         self._decided = 0
         self._lines: dict[str, str] = {}
         """The connections that are here just now, and the accounts among whose they are counted."""
+        self._early: dict[str, float] = {}
+        """By attempt: how long at most the answer waits for events that are told before it."""
         self._foretold: dict[str, dict[str, Destiny]] = {}
         """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
         self.accounts: dict[str, Account] = {}
@@ -224,6 +227,8 @@ class Provider:
                 attempt.refused = (*attempt.refused, *strike.refused)
             if strike.destinies:
                 self._foretold.setdefault(attempt.id, {}).update(strike.destinies)
+            if strike.early_s is not None:
+                self._early[attempt.id] = strike.early_s
         answer = strike.answer if strike is not None else None
         if answer is None or goes_on(answer):
             refused = self._at_the_door(attempt, stage, detail)
@@ -308,6 +313,7 @@ class Provider:
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
         self._foretold.pop(attempt.id, None)
+        self._early.pop(attempt.id, None)
         account.keys.release(attempt.id)
         if wire_of(attempt.dialect) == "http":
             # A kept connection on which nothing is asked is no load; over SMTP it is.
@@ -468,6 +474,8 @@ class Provider:
         said = "drop" if strike.drop else spoken(strike.answer)
         if strike.destinies and strike.answer is None and not strike.drop:
             said = f"fate: {', '.join(dict.fromkeys(each.fate.value for _, each in strike.destinies))}"
+        if strike.early_s is not None and strike.answer is None and not strike.drop:
+            said = "events first"
         if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
         decision = Decision(
@@ -588,7 +596,9 @@ class Provider:
         now: datetime,
     ) -> Acceptance:
         account.booked += 1
-        destinies = account.aftermath.destinies(taken, self._foretold.get(attempt.id, {}), now)
+        destinies = account.aftermath.destinies(
+            taken, self._foretold.get(attempt.id, {}), now, at_once=attempt.id in self._early
+        )
         acceptance = Acceptance(
             id=message_name(self.seed, account.name, account.booked),
             number=account.booked,
@@ -645,13 +655,18 @@ class Provider:
                 self._lied(attempt, acceptance, answer, now)
                 return Verdict(
                     accepted=accepted,
-                    answer=answer,
+                    answer=self._after_its_events(attempt, answer),
                     words=words,
                     after_head=stage == "body",
                     acceptance=acceptance,
                 )
         attempt.answer = spoken(words)
-        return Verdict(accepted=accepted, answer=words, words=words, acceptance=acceptance)
+        answer = self._after_its_events(attempt, words)
+        return Verdict(accepted=accepted, answer=answer, words=words, acceptance=acceptance)
+
+    def _after_its_events(self, attempt: Attempt, answer: Answer) -> Answer:
+        within_s = self._early.get(attempt.id)
+        return answer if within_s is None else TellFirst(within_s=within_s, then=answer)
 
     def _owe(self, obligation: Obligation, now: datetime) -> None:
         owed = self.account(obligation.account, now).obligations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from simulator.provider.answer import (
@@ -25,6 +25,7 @@ from simulator.provider.answer import (
     Reset,
     Results,
     Slow,
+    TellFirst,
     Truncate,
     Words,
 )
@@ -189,10 +190,19 @@ class Turns:
 class Wire:
     """Carries answers out. `moved` is called whenever an attempt changes, so that waiters can look again."""
 
-    def __init__(self, alarms: Alarms, holds: Holds, moved: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        alarms: Alarms,
+        holds: Holds,
+        moved: Callable[[], None],
+        *,
+        tell: Callable[[Attempt], Awaitable[None]] | None = None,
+    ) -> None:
+        """`tell`: tells the webhook what has happened to an attempt's mail, and returns when that has been tried."""
         self._alarms = alarms
         self._holds = holds
         self._moved = moved
+        self._tell = tell
         self.turns = Turns()
 
     async def wait_out(self, answer: Answer | None, attempt: Attempt) -> Answer | None:
@@ -217,8 +227,22 @@ class Wire:
                         attempt.state = before
                         self._moved()
                     answer = then
+                case TellFirst(within_s=within_s, then=then):
+                    await self._tell_first(attempt, within_s)
+                    answer = then
                 case _:
                     return answer
+
+    async def _tell_first(self, attempt: Attempt, within_s: float) -> None:
+        if self._tell is None:
+            return
+        telling = asyncio.ensure_future(self._tell(attempt))
+        over = asyncio.ensure_future(self._alarms.sleep(attempt.account, within_s))
+        try:
+            await asyncio.wait({telling, over}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            telling.cancel()
+            over.cancel()
 
     async def wait_in_turn(
         self, turn: InTurn, attempt: Attempt, ask: Callable[[], Answer | None]
@@ -280,7 +304,7 @@ class Wire:
                 return Sent.NOTHING
             case InTurn():
                 raise AssertionError("who waits for a request in front asks again after it")
-            case Slow() | Hold():
+            case Slow() | Hold() | TellFirst():
                 raise AssertionError("wait_out leaves no waits at the front")
 
     async def _hang(self, for_s: float, account: str, line: Line) -> None:

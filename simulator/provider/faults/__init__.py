@@ -20,9 +20,17 @@ from simulator.provider.faults.both import (
     SlowDown,
     TruncateTheReply,
 )
-from simulator.provider.faults.fates import DecideFate
-from simulator.provider.faults.stages import AFTER_BOOKING, BEFORE_THE_MAIL, HTTP_STAGES, SMTP_STAGES, Stages
+from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
+from simulator.provider.faults.stages import (
+    AFTER_BOOKING,
+    BEFORE_THE_MAIL,
+    HTTP_STAGES,
+    SMTP_STAGES,
+    WEBHOOK_STAGES,
+    Stages,
+)
 from simulator.provider.faults.table import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, Spelling
+from simulator.provider.faults.webhooks import WebhookFault
 
 __all__ = [
     "AFTER_BOOKING",
@@ -32,6 +40,7 @@ __all__ = [
     "NATURAL_STAGE",
     "SMTP_STAGES",
     "SPELLINGS",
+    "WEBHOOK_STAGES",
     "DecideFate",
     "Drop",
     "Fault",
@@ -45,5 +54,7 @@ __all__ = [
     "SlowDown",
     "Spelling",
     "Stages",
+    "TellBeforeTheAnswer",
     "TruncateTheReply",
+    "WebhookFault",
 ]

@@ -1,4 +1,4 @@
-"""A fault that no answer shows: what becomes of the mail after the yes (`simulator.provider.fate`)."""
+"""Faults of what comes after the yes: the fate of a mail (`simulator.provider.fate`), and events that are too early."""
 
 from __future__ import annotations
 
@@ -38,3 +38,19 @@ class DecideFate:
             text=self.text,
             category=self.category,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellBeforeTheAnswer:
+    """Take the mail, tell its events to the webhook, and only then answer (`within_s` later at the latest).
+
+    What becomes of the mail has then happened already, unless a rule of fate says when. Later rules decide too: the
+    answer that comes last may still go wrong.
+    """
+
+    name: ClassVar[str] = "webhook_early"
+    stages: ClassVar[Stages] = {"smtp": ("message",), "http": ("accept",)}
+    within_s: float = 5.0
+
+    def answer(self) -> Answer | None:
+        return None

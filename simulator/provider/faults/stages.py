@@ -1,4 +1,4 @@
-"""Where faults can strike: the stages of both wires, and which of them come before the mail or after booking."""
+"""Where faults can strike: the stages of both wires and of webhooks, and which of them come before the mail or after booking."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SMTP_STAGES = (
     "quit",
     "idle",
 )
+WEBHOOK_STAGES = ("webhook",)
 HTTP_STAGES = ("connect", "request", "validate", "accept", "reply", "body")
 
 #: Places at which the mail is booked already: what goes wrong here loses the answer, not the mail.

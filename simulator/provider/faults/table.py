@@ -16,7 +16,19 @@ from simulator.provider.faults.both import (
     SlowDown,
     TruncateTheReply,
 )
-from simulator.provider.faults.fates import DecideFate
+from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
+from simulator.provider.faults.webhooks import (
+    ContradictIt,
+    LoseIt,
+    SignBadly,
+    SignLongAgo,
+    TellLate,
+    TellNonsenseToo,
+    TellOfAnUnknownMail,
+    TellOutOfOrder,
+    TellTwice,
+    TellTwiceUnderAnotherId,
+)
 
 Fault = (
     ReplyWith
@@ -29,6 +41,17 @@ Fault = (
     | HoldTheAnswer
     | Drop
     | DecideFate
+    | TellBeforeTheAnswer
+    | TellTwice
+    | TellTwiceUnderAnotherId
+    | TellLate
+    | TellOutOfOrder
+    | LoseIt
+    | SignBadly
+    | SignLongAgo
+    | TellNonsenseToo
+    | ContradictIt
+    | TellOfAnUnknownMail
     | RefuseRecipients
 )
 
@@ -45,6 +68,17 @@ FAULTS: dict[str, type[Fault]] = {
         HoldTheAnswer,
         Drop,
         DecideFate,
+        TellBeforeTheAnswer,
+        TellTwice,
+        TellTwiceUnderAnotherId,
+        TellLate,
+        TellOutOfOrder,
+        LoseIt,
+        SignBadly,
+        SignLongAgo,
+        TellNonsenseToo,
+        ContradictIt,
+        TellOfAnUnknownMail,
         RefuseRecipients,
     )
 }
@@ -87,7 +121,7 @@ SPELLINGS: dict[str, Spelling] = {
 }
 
 #: The stage a rule gets when it names none, by wire and fault: where the mail is about to be booked, if it can be there.
-_USUAL_STAGE = {"smtp": "message", "http": "accept"}
+_USUAL_STAGE = {"smtp": "message", "http": "accept", "webhook": "webhook"}
 NATURAL_STAGE: dict[str, dict[str, str]] = {
     wire: {
         name: usual if usual in fault.stages[wire] else fault.stages[wire][0]

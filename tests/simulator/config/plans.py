@@ -43,6 +43,12 @@ WRITTEN: list[dict[str, Any]] = [
     {"fault": "slow", "delay_s": 1, "skip": 1, "first": 9, "every": 2, "probability": 0.5},
     {"fault": "reset", "from_s": 1, "until_s": 2, "times": 3, "per": "mail", "sender": "", "sticks": "mail"},
     {"fault": "fate", "fate": "soft_bounce", "after_s": 2, "code": 450, "category": "policy"},
+    {"fault": "webhook_early", "within_s": 2},
+    {"fault": "webhook_late", "delay_s": 60, "event": "email.bounced", "probability": 0.5},
+    {"fault": "webhook_duplicate", "copies": 3, "delay_s": 1, "recipient": "a@*"},
+    {"fault": "webhook_bad_signature", "forgery": "missing", "tries": 2},
+    {"fault": "webhook_malformed", "damage": "html", "per": "mail", "times": 1},
+    {"fault": "webhook_conflict", "says": "email.opened"},
     {"fault": "accept_then_drop", "header": {"X-Kind": "bulk"}},
     {"fault": "garble", "code": 202, "stage": "connect"},
 ]

@@ -37,6 +37,8 @@ def test_a_dialect_chooses_the_wire(dialect: str, wires: set[str], kept: Pattern
         ({"key": "k"}, {("http", "accept")}),
         ({"stage": "reply", "key": "k"}, {("http", "reply")}),
         ({"stage": "request", "key": "k"}, {("http", "request")}),
+        ({"fault": "webhook_lose", "stage": "webhook", "event": "*"}, {("webhook", "webhook")}),
+        ({"fault": "webhook_lose", "key": "k", "recipient": "a@*"}, {("webhook", "webhook")}),
         ({"stage": "body", "header": {"X-A": "*"}, "dialect": "smtp"}, {("smtp", "body")}),
     ],
     # A set has no order of its own, and the names of tests must be the same in every process.

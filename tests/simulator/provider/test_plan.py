@@ -15,7 +15,9 @@ from simulator.provider.faults import (
     ReplyWith,
     ResetTheLine,
     SlowDown,
+    TellBeforeTheAnswer,
 )
+from simulator.provider.faults.webhooks import LoseIt, TellTwice
 from simulator.provider.message import Moment
 from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, Strike, When, Who, wire_of
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
@@ -341,3 +343,49 @@ def test_attempts_can_be_counted_per_mail() -> None:
     ]
 
     assert struck == [False, False, True, True, False]
+
+
+# --- events on their way to a webhook ---------------------------------------------------------------
+
+
+def event_rule(fault: Fault, name: str, who: Who = Who(), when: When = When()) -> Rule:
+    return Rule(name=name, fault=fault, stages=frozenset({("webhook", "webhook")}), who=who, when=when)
+
+
+def test_every_rule_that_means_an_event_strikes_it_in_order() -> None:
+    """By type, by recipient and by count; rules of other stages are not asked."""
+    plan = state(
+        event_rule(LoseIt(), "bounces", Who(event=Pattern("*.bounced"))),
+        event_rule(TellTwice(), "second", when=When(skip=1, times=1)),
+        event_rule(LoseIt(), "ann", Who(recipient=Pattern(ANN))),
+        rule(Drop()),
+    )
+    events = [("email.delivered", BOB), ("email.bounced", BOB), ("email.bounced", ANN)]
+
+    assert [
+        [
+            each.name
+            for each in plan.strike_event(
+                moment(to, stage="webhook", dialect="webhook", recipient=to, event=type_), NOW
+            )
+        ]
+        for type_, to in events
+    ] == [[], ["bounces", "second"], ["bounces", "ann"]]
+    assert [(each.name, fired) for each, _, fired in plan.tally()] == [
+        ("bounces", 2),
+        ("second", 1),
+        ("ann", 1),
+        ("r", 0),
+    ]
+    assert state(rule(Drop())).strike_event(moment(stage="webhook", dialect="webhook"), NOW) == []
+
+
+def test_telling_first_leaves_the_answer_to_later_rules() -> None:
+    """The longest wait counts."""
+    plan = state(
+        rule(TellBeforeTheAnswer(within_s=2)),
+        rule(TellBeforeTheAnswer(within_s=1)),
+        rule(ReplyWith(code=451)),
+    )
+
+    assert plan.strike(moment(), NOW) == Strike(rules=("r", "r", "r"), answer=Reply(code=451), early_s=2)

@@ -23,6 +23,7 @@ from simulator.provider.answer import (
     RetryAfter,
     RetryAfterKind,
     Slow,
+    TellFirst,
     Truncate,
 )
 from simulator.provider.fate import Destiny, Fate, suppressed
@@ -36,6 +37,7 @@ from simulator.provider.faults import (
     RefuseRecipients,
     ReplyWith,
     SlowDown,
+    TellBeforeTheAnswer,
     TruncateTheReply,
 )
 from simulator.provider.idempotency import KeyRules
@@ -210,6 +212,31 @@ def test_the_answer_may_go_wrong_whatever_the_fate() -> None:
 
     assert verdict is None
     assert it.accounts["default"].decisions[0].rules == ("r", "r")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "place"), [("smtp", ("smtp", "message")), ("native", ("http", "accept"))]
+)
+def test_events_may_come_before_the_answer(dialect: str, place: tuple[str, str]) -> None:
+    """What becomes of the mail happens at once, unless a rule says when; what is said is said after it."""
+    it = provider(
+        planned(
+            rule(TellBeforeTheAnswer(within_s=4), place),
+            rule(DecideFate(fate=Fate.HARD_BOUNCE, after_s=9), place, who=Who(recipient=Pattern(ANN))),
+            rule(HangUpOnThem(), (place[0], "reply")),
+        )
+    )
+    _, verdict = send(it, mail(BOB, ANN, dialect=dialect))
+    log = it.accounts["default"].aftermath.events
+    log.advance(NOW)
+
+    assert verdict is not None
+    assert verdict.answer == TellFirst(within_s=4, then=HangUp())
+    assert [(event.type, event.recipient) for _, event in log.since(0)] == [
+        ("email.accepted", BOB),
+        ("email.delivered", BOB),
+        ("email.accepted", ANN),
+    ]
 
 
 # --- suppression ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from simulator.provider.answer import (
     Reply,
     Reset,
     Slow,
+    TellFirst,
     Truncate,
     Words,
 )
@@ -335,3 +336,39 @@ def test_a_cancelled_hold_is_not_counted_as_released() -> None:
         assert holds.release("default") == 0
 
     asyncio.run(story())
+
+
+def test_events_are_told_before_the_answer_if_they_can_be_in_time() -> None:
+    """The answer waits until the telling has ended, or its time is up; where nobody tells, not at all."""
+
+    async def scenario(end_s: float | None) -> list[str]:
+        seen: list[str] = []
+        over = asyncio.Event()
+
+        async def tell(attempt: Attempt) -> None:
+            seen.append(f"told of {attempt.id}")
+            if end_s is None:
+                await over.wait()
+            seen.append("has told")
+
+        clock = HourClock() if end_s is not None else StillClock()
+        wire = Wire(Alarms(clock), Holds(), lambda: None, tell=tell)
+        answer = await wire.wait_out(TellFirst(within_s=3, then=NO), attempt())
+        assert answer == NO
+        assert (
+            await Wire(Alarms(clock), Holds(), lambda: None).wait_out(
+                TellFirst(within_s=3, then=NO), attempt()
+            )
+            == NO
+        )
+        return seen
+
+    assert asyncio.run(scenario(0.0)) == ["told of att_1", "has told"]
+    assert asyncio.run(scenario(None)) == ["told of att_1"]
+
+
+class HourClock(StillClock):
+    """A clock on which a wait never ends within a test."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.Event().wait()

@@ -11,6 +11,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "reply": {"code": 451},
     "slow": {"delay_s": 1},
     "fate": {"fate": Fate.OPENED},
+    "webhook_late": {"delay_s": 60},
 }
 
 

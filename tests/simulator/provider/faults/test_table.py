@@ -14,10 +14,11 @@ from simulator.provider.faults import (
     NATURAL_STAGE,
     SMTP_STAGES,
     SPELLINGS,
+    WEBHOOK_STAGES,
 )
 from tests.simulator.provider.faults.samples import sample
 
-STAGES = {"smtp": SMTP_STAGES, "http": HTTP_STAGES}
+STAGES = {"smtp": SMTP_STAGES, "http": HTTP_STAGES, "webhook": WEBHOOK_STAGES}
 ANSWERS = {
     "reply": Reply(code=451),
     "slow": Slow(delay_s=1),
@@ -29,6 +30,17 @@ ANSWERS = {
     "hold": Hold(),
     "accept_then_drop": None,
     "fate": None,
+    "webhook_early": None,
+    "webhook_duplicate": None,
+    "webhook_duplicate_new_id": None,
+    "webhook_late": None,
+    "webhook_reorder": None,
+    "webhook_lose": None,
+    "webhook_bad_signature": None,
+    "webhook_stale": None,
+    "webhook_malformed": None,
+    "webhook_conflict": None,
+    "webhook_unknown": None,
     "refuse_recipients": Reply(code=550, enhanced="5.1.1", text="no such mailbox"),
 }
 
