@@ -6,7 +6,10 @@ One object speaks for one account. Everything comes back as the JSON the API doc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +30,15 @@ class ControlError(Exception):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Something that happened just now: see `GET stream`."""
+
+    id: str
+    name: str
+    data: Json
 
 
 class ControlClient:
@@ -172,6 +184,25 @@ class ControlClient:
         lifted: int = self._json("DELETE", "suppressions", query={"address": address})["lifted"]
         return lifted
 
+    @contextmanager
+    def listen(self, *, after: str | None = None) -> Iterator[Iterator[Told]]:
+        """Listen: `with client.listen() as stream: for told in stream: …`. Nothing that happens inside is missed.
+
+        `after` is the id of something told to go on after. The stream ends when the simulator stops serving.
+        """
+        parameters = {"account": self.account} | ({} if after is None else {"after": after})
+        with (
+            self._reached(),
+            self._http.stream("GET", f"{self.url}/stream", params=parameters) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                raise ControlError(_detail(response), status=response.status_code)
+            told = _told(response.iter_lines())
+            if after is None:
+                next(told, None)  # `ready`: from here on nothing is missed.
+            yield told
+
     # --- promises -----------------------------------------------------------------------------------
 
     def owe(self, obligations: Iterable[Mapping[str, Any]]) -> int:
@@ -243,7 +274,7 @@ class ControlClient:
             for name, value in (query or {}).items()
             if value is not None
         }
-        try:
+        with self._reached():
             response = self._http.request(
                 method,
                 f"{self.url}/{path}",
@@ -251,15 +282,32 @@ class ControlClient:
                 json=body,
                 timeout=self._timeout_s + wait_s,
             )
+        if response.is_success:
+            return response
+        raise ControlError(_detail(response), status=response.status_code)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Word what goes wrong on the way to the simulator."""
+        try:
+            yield
         except httpx.TimeoutException as problem:
             raise ControlError(f"the simulator at {self.url} does not answer") from problem
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise ControlError(
                 f"there is no simulator at {self.url} ({problem}); start one with: simulator serve"
             ) from problem
-        if response.is_success:
-            return response
-        raise ControlError(_detail(response), status=response.status_code)
+
+
+def _told(lines: Iterator[str]) -> Iterator[Told]:
+    told: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name in ("id", "event", "data"):
+            told[name] = value
+        elif not line and "event" in told:
+            yield Told(id=told["id"], name=told["event"], data=json.loads(told["data"]))
+            told = {}
 
 
 def _detail(response: httpx.Response) -> str:

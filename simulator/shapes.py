@@ -288,6 +288,17 @@ class Lifted(TypedDict):
     lifted: int
 
 
+class Decision(TypedDict):
+    """A line of the decision log: which rules hit which attempt where, and what they made of it."""
+
+    number: int
+    attempt: str
+    stage: str
+    rules: list[str]
+    answer: str
+    at: Time
+
+
 # --- promises ---------------------------------------------------------------------------------------
 
 _STATE = _says(

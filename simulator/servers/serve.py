@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator import __version__
 from simulator.clock import Clock, SystemClock
-from simulator.provider.provider import Provider, Setup
+from simulator.provider.provider import Provider, Record, Setup
 from simulator.provider.tenancy import Tenancy
 from simulator.servers.alarms import Alarms
-from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback
+from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
+from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.wire import Holds, Wire
@@ -129,9 +130,10 @@ class Service:
             self.provider.restore(self.store.load(), now)
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
-        self.committer = Committer(self.provider.records, self.store)
+        self.feed = Feed(life=f"{int(now.timestamp() * 1000):x}")
+        self.committer = Committer(self.provider.records, self.store, self._kept)
         self._stack.push_async_callback(self.committer.close)
-        self.moves, self.holds = Moves(), Holds()
+        self.moves, self.holds = Moves(), Holds(self._held)
         self.alarms = Alarms(self.clock)
         wire = Wire(self.alarms, self.holds, self._moved)
         native = NativeApi(
@@ -151,6 +153,7 @@ class Service:
             self.moves,
             self.clock,
             self.alarms,
+            self.feed,
             token=options.admin_token,
             bound_host=options.http.host,
         )
@@ -167,11 +170,19 @@ class Service:
         self.http_port = await self._listen(self._http, options.http, "--http")
         self.smtp_port = await self._listen(self._smtp, options.smtp, "--smtp")
         self._stack.callback(self.moves.end)
+        self._stack.callback(self.feed.end)
 
     def _moved(self) -> None:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
         self.moves.moved()
         self.committer.soon()
+
+    def _kept(self, records: Sequence[Record]) -> None:
+        """These have become durable: whoever listens may know."""
+        stream.publish(self.feed, self.provider, records)
+
+    def _held(self, account: str) -> None:
+        self.feed.publish(account, "held", b'{"held":%d}' % self.holds.held(account))
 
     def _open_ledger(self) -> Store:
         ledger = self.options.ledger

@@ -143,27 +143,37 @@ class Voice(Protocol):
 
 
 class Holds:
-    """The answers that wait for `POST release`, by account."""
+    """The answers that wait for `POST release`, by account. `changed` is told the account whenever one comes or goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[str], None] = lambda account: None) -> None:
+        self._changed = changed
         self._waiting: dict[str, list[asyncio.Event]] = {}
+
+    def held(self, account: str) -> int:
+        """Return how many answers wait."""
+        return len(self._waiting.get(account, ()))
 
     async def wait(self, account: str) -> None:
         """Return when the account's answers are released."""
         released = asyncio.Event()
         waiting = self._waiting.setdefault(account, [])
         waiting.append(released)
+        self._changed(account)
         try:
             await released.wait()
         finally:
             if released in waiting:
                 waiting.remove(released)
+                self._changed(account)
 
     def release(self, account: str) -> int:
         """Let go everything that is held for this account; return how much that was."""
-        waiting = self._waiting.pop(account, [])
+        held = self._waiting.get(account, [])
+        waiting, held[:] = list(held), []
         for released in waiting:
             released.set()
+        if waiting:
+            self._changed(account)
         return len(waiting)
 
 

@@ -25,9 +25,16 @@ _log = logging.getLogger("simulator.store")
 class Committer:
     """Carries records from the provider into the store, many at a time. Lives on one event loop."""
 
-    def __init__(self, take: Callable[[], Sequence[Record]], store: Store) -> None:
+    def __init__(
+        self,
+        take: Callable[[], Sequence[Record]],
+        store: Store,
+        kept: Callable[[Sequence[Record]], None] = lambda records: None,
+    ) -> None:
+        """`kept` is told, in order and on the loop, what has become durable; it must neither wait nor raise."""
         self._take = take
         self._store = store
+        self._kept = kept
         self._left: list[Record] = []
         self._next: asyncio.Future[StoreError | None] | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -73,31 +80,37 @@ class Committer:
     def _write_now(self) -> None:
         waiting, self._next = self._next, None
         trouble: StoreError | None = None
+        records: tuple[Record, ...] = ()
         try:
             self._left += self._take()
             if self._left:
-                self._store.append(tuple(self._left))
+                records = tuple(self._left)
+                self._store.append(records)
                 self._left.clear()
         except StoreError as problem:
             trouble = problem
         except Exception as problem:
             trouble = _broken(problem)
         self._settle(waiting, trouble)
+        self._say_kept(records, trouble)
 
     async def _write(self) -> None:
         while self._next is not None:
             waiting, self._next = self._next, None
             trouble: StoreError | None = None
+            records: tuple[Record, ...] = ()
             try:
                 self._left += self._take()
                 if self._left:
-                    await asyncio.to_thread(self._store.append, tuple(self._left))
+                    records = tuple(self._left)
+                    await asyncio.to_thread(self._store.append, records)
                     self._left.clear()
             except StoreError as problem:
                 trouble = problem
             except Exception as problem:
                 trouble = _broken(problem)
             self._settle(waiting, trouble)
+            self._say_kept(records, trouble)
         self._writer = None
 
     def _settle(self, waiting: asyncio.Future[StoreError | None] | None, trouble: StoreError | None) -> None:
@@ -107,6 +120,14 @@ class Committer:
         # As a result, not as an exception: nobody may be there any more to fetch it.
         if waiting is not None and not waiting.done():
             waiting.set_result(trouble)
+
+    def _say_kept(self, records: Sequence[Record], trouble: StoreError | None) -> None:
+        if trouble is not None or not records:
+            return
+        try:
+            self._kept(records)
+        except Exception:  # What was written is written, whatever becomes of the news of it.
+            _log.exception("whoever is told what was kept broke its promise not to raise")
 
     def _tell(self, trouble: StoreError | None) -> None:
         """Say when it begins to fail and when it works again, not at every mail in between."""

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator.clock import Clock
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
-from simulator.servers.control import attempts, events, health, messages, obligations, plan
+from simulator.servers.control import attempts, events, health, messages, obligations, plan, stream
 from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
@@ -28,12 +28,13 @@ from simulator.servers.control.moves import Moves
 from simulator.servers.control.openapi import document
 from simulator.servers.control.problems import Refusal, problem
 from simulator.servers.control.said import Said
+from simulator.servers.feed import Feed
 from simulator.servers.wire import Holds
 from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, attempts, events, obligations)
+NOUNS = (health, clocks, plan, messages, attempts, events, obligations, stream)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:
@@ -69,6 +70,7 @@ class ControlApi:
         moves: Moves,
         clock: Clock,
         alarms: Alarms,
+        feed: Feed,
         *,
         token: str | None = None,
         bound_host: str = "127.0.0.1",
@@ -81,6 +83,7 @@ class ControlApi:
             moves=moves,
             clock=clock,
             alarms=alarms,
+            feed=feed,
         )
         paths = dict.fromkeys(row.whole_path for row in ENDPOINTS)
         self.routes = [

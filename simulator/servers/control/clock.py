@@ -34,6 +34,7 @@ async def move_clock(context: Context, asked: Asked) -> Response:
     context.alarms.moved(account.name, (account.clock.ahead - before).total_seconds())
     # What a look-up hid or a deadline kept away may be there by now.
     context.moves.moved()
+    context.feed.publish(account.name, "clock", b"{}")
     await context.committer.commit()
     return _shown(context, account)
 

@@ -9,6 +9,7 @@ from simulator.clock import Clock
 from simulator.provider.provider import Account, Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.control.moves import Moves
+from simulator.servers.feed import Feed
 from simulator.servers.wire import Holds
 from simulator.store import Store
 from simulator.store.committer import Committer
@@ -25,6 +26,7 @@ class Context:
     moves: Moves
     clock: Clock
     alarms: Alarms
+    feed: Feed
 
     def now(self) -> datetime:
         return self.clock.now()

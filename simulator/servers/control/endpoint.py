@@ -186,6 +186,8 @@ class Answer:
     media_type: str = "application/json"
     says: str = ""
     """What it is, where the shape does not say it."""
+    otherwise: Answer | None = None
+    """What is answered instead to whoever accepts only that (RFC 9110, section 12.5.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from simulator.provider.fate import Happening
 from simulator.provider.provider import Account
 from simulator.provider.search import page_of
 from simulator.provider.suppression import Suppression
+from simulator.servers.control import stream
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
@@ -42,6 +43,8 @@ _LINE = re.compile(rf"[^\x00-\x1f\x7f]{{1,{shapes.MAX_LINE_CHARS}}}")
 
 
 async def list_events(context: Context, asked: Asked) -> Response:
+    if "text/event-stream" in asked.request.headers.get("accept", ""):
+        return stream.listen(context, asked.account.name, asked.request.headers.get("last-event-id"))
     found = _happened(context, asked)
     after, newest_first = asked.given["after"], asked.given["newest_first"]
     if newest_first:
@@ -226,7 +229,7 @@ ENDPOINTS = (
         path="/events",
         says="List what has happened to mail, in order.",
         does=list_events,
-        gives=Answer(shape=shapes.Events),
+        gives=Answer(shape=shapes.Events, otherwise=stream.STREAM),
         parameters=(*FILTERS, *PAGING),
     ),
     Endpoint(

@@ -108,10 +108,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _answer(answer: Answer, schemas: Mapping[int, Any]) -> dict[str, Any]:
-    schema = schemas[id(answer.shape)] if answer.shape is not None else {}
+    content = {}
+    each: Answer | None = answer
+    while each is not None:
+        content[each.media_type] = {"schema": schemas[id(each.shape)] if each.shape is not None else {}}
+        each = each.otherwise
     return {
         "description": answer.says or (answer.shape.__doc__ or HTTPStatus.OK.phrase).strip(),
-        "content": {answer.media_type: {"schema": schema}},
+        "content": content,
     }
 
 

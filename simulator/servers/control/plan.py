@@ -13,6 +13,11 @@ from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
 
+def _changed(context: Context, account: Account) -> Response:
+    context.feed.publish(account.name, "plan", b"{}")
+    return _in_force(context, account)
+
+
 def _in_force(context: Context, account: Account) -> Response:
     return Said(plan_as_json(context.again(account)))
 
@@ -27,7 +32,7 @@ async def set_plan(context: Context, asked: Asked) -> Response:
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.set_up(asked.account.name, setup, context.now())
-    return _in_force(context, asked.account)
+    return _changed(context, asked.account)
 
 
 async def add_rules(context: Context, asked: Asked) -> Response:
@@ -47,7 +52,7 @@ async def add_rules(context: Context, asked: Asked) -> Response:
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.add_rules(asked.account.name, rules, context.now())
-    return _in_force(context, asked.account)
+    return _changed(context, asked.account)
 
 
 async def heal(context: Context, asked: Asked) -> Response:
@@ -55,7 +60,7 @@ async def heal(context: Context, asked: Asked) -> Response:
         context.provider.set_up(asked.account.name, Setup(), context.now())
     else:
         context.provider.heal(asked.account.name, context.now())
-    return _in_force(context, asked.account)
+    return _changed(context, asked.account)
 
 
 async def release(context: Context, asked: Asked) -> Response:

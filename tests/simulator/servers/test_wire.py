@@ -305,6 +305,24 @@ def test_a_held_answer_waits_for_its_release_and_is_seen_waiting() -> None:
     assert states == [AttemptState.HELD, AttemptState.OPEN]
 
 
+def test_whoever_listens_is_told_how_many_answers_are_held() -> None:
+    """When one comes, when one goes by itself, and when all are let go."""
+    told: list[tuple[str, int]] = []
+    holds = Holds(lambda account: told.append((account, holds.held(account))))
+
+    async def story() -> None:
+        waiting = [asyncio.ensure_future(holds.wait("a")) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.gather(waiting[0], return_exceptions=True)
+        holds.release("b")
+        holds.release("a")
+        await asyncio.gather(*waiting[1:])
+
+    asyncio.run(story())
+    assert told == [("a", 1), ("a", 2), ("a", 3), ("a", 2), ("a", 0)]
+
+
 def test_holding_does_not_reopen_an_attempt_that_has_ended() -> None:
     """What is said on a line after the end of its mail is held in the name of that attempt."""
     ended = attempt()

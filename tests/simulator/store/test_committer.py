@@ -46,7 +46,8 @@ class Desk:
         self.pending: list[Record] = []
         self.taken = asyncio.Event()
         """A write has begun."""
-        self.committer = Committer(self.take, self.store)
+        self.kept: list[Record] = []
+        self.committer = Committer(self.take, self.store, self.kept.extend)
 
     def take(self) -> list[Record]:
         taken, self.pending = self.pending, []
@@ -237,3 +238,39 @@ def test_a_quick_store_that_fails_keeps_nobody_waiting() -> None:
         assert desk.committer.trouble is None
 
     run(story)
+
+
+def test_what_is_kept_is_told_once_and_never_before() -> None:
+    """Whoever listens must not hear of a mail that a crash could still undo."""
+
+    async def story(desk: Desk) -> None:
+        desk.store.trouble = StoreError("the disk is full")
+        desk.pending = [booked(1)]
+        with pytest.raises(StoreError):
+            await desk.committer.commit()
+        assert desk.kept == []
+        desk.store.trouble = None
+        desk.pending = [booked(2)]
+        await desk.committer.commit()
+        await desk.committer.commit()
+        assert desk.kept == [booked(1), booked(2)]
+        await desk.committer.close()
+
+    run(story)
+
+
+def test_who_is_told_cannot_undo_what_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug behind the news is logged; the mail was accepted all the same."""
+
+    async def story(desk: Desk) -> None:
+        def fail(records: Sequence[Record]) -> None:
+            raise RuntimeError("a bug")
+
+        committer = Committer(desk.take, desk.store, fail)
+        desk.pending = [booked(1)]
+        await committer.commit()
+        assert committer.trouble is None
+        await committer.close()
+
+    run(story)
+    assert "promise" in caplog.text

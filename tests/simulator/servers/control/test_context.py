@@ -9,6 +9,7 @@ from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.control.context import Context
 from simulator.servers.control.moves import Moves
+from simulator.servers.feed import Feed
 from simulator.servers.wire import Holds
 from simulator.store.committer import Committer
 from simulator.store.memory import MemoryStore
@@ -27,6 +28,7 @@ def test_an_account_is_looked_up_again_after_a_reset() -> None:
         moves=Mock(Moves),
         clock=Mock(now=lambda: NOW),
         alarms=Mock(Alarms),
+        feed=Feed("life"),
     )
     before = provider.account("shop", NOW)
     provider.reset("shop", NOW)

@@ -84,8 +84,9 @@ def test_schemathesis_finds_no_answer_that_is_not_documented(tmp_path: Path) -> 
     with running() as simulator:
         for number in range(3):
             ask(simulator, request(mail(to=[f"{number}@example.com"]), key=f"k{number}"))
-        # Waits answer at once with what there is, as when the service stops.
+        # Whoever waits or listens is answered at once with what there is, as when the service stops.
         simulator.service.moves.end()
+        simulator.service.feed.end()
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
