@@ -100,7 +100,7 @@ def read_setup(
     refuse_unknown(place, data, (*PLAN_KEYS, "rules", *known))
     if "rule" in data and "rules" in data:
         raise place.wrong('both "rule" and "rules" are given; put all rules under one of them')
-    rules = data.get("rule", data.get("rules"))
+    given = [data[key] for key in ("rule", "rules") if key in data]
     seed = base.plan.seed if "seed" not in data else read_whole(place, "seed", data["seed"], least=None)
     tables = {
         part: read(data[table], place.at(f"[{table}]"))
@@ -109,7 +109,7 @@ def read_setup(
     }
     return replace(
         base,
-        plan=Plan(rules=base.plan.rules if rules is None else read_rules(rules, str(place)), seed=seed),
+        plan=Plan(rules=read_rules(given[0], str(place)) if given else base.plan.rules, seed=seed),
         limit=read_limit(data["limit"], place) if "limit" in data else base.limit,
         **tables,
     )
