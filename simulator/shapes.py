@@ -98,6 +98,7 @@ class PlanGiven(TypedDict, total=False):
     limits: dict[str, Any]
     limit: list[dict[str, Any]]
     smtp: dict[str, Any]
+    http: dict[str, Any]
 
 
 class RulesToAdd(TypedDict):
@@ -115,6 +116,7 @@ class PlanShown(TypedDict):
     limits: dict[str, Any]
     limit: Annotated[list[dict[str, Any]], _says("Limits per address, sender or domain.")]
     smtp: dict[str, Any]
+    http: dict[str, Any]
 
 
 # --- messages ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from simulator.config.api import read_api
 from simulator.config.forms import read_whole
 from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
@@ -19,7 +20,7 @@ from simulator.config.smtp import read_smtp
 from simulator.provider.plan import Plan
 from simulator.provider.provider import Setup
 
-PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit", "smtp")
+PLAN_KEYS = ("seed", "rule", "idempotency", "limits", "limit", "smtp", "http")
 #: Keys that are not about one account.
 WHOLE_PROVIDER = ("accounts", "access")
 
@@ -28,6 +29,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "idempotency": ("keys", read_keys),
     "limits": ("limits", read_limits),
     "smtp": ("smtp", read_smtp),
+    "http": ("api", read_api),
 }
 
 

@@ -7,6 +7,9 @@ from simulator.provider.faults import (
     AFTER_BOOKING,
     DecideFate,
     Drop,
+    FindEverything,
+    FindNothing,
+    FindWhatWas,
     RefuseRecipients,
     SlowDown,
     TellBeforeTheAnswer,
@@ -121,6 +124,8 @@ def _what(rule: Rule) -> str:
             return f"refuse the recipient with {code} {text}"
         case SlowDown(delay_s=delay_s):
             return f"wait {delay_s:g} s, then go on"
+        case FindNothing() | FindWhatWas() | FindEverything() as fault:
+            return f"let the look-up see the ledger wrongly: it {fault.view()}"
         case fault:
             answer = fault.answer()
             return f"answer {spoken(answer)}" if fault.name == "reply" else spoken(answer)

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.config.limits import limit_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
+from simulator.provider.api import ApiRules
 from simulator.provider.faults import NATURAL_STAGE
 from simulator.provider.plan import Pattern, Per, Rule, When
 from simulator.provider.provider import Account, Setup
@@ -70,7 +71,13 @@ def plan_as_json(account: Account) -> dict[str, Any]:
         "limits": dataclasses.asdict(account.setup.limits),
         "limit": [limit_as_json(limit) for limit in account.setup.limit],
         "smtp": dataclasses.asdict(account.setup.smtp),
+        "http": api_as_json(account.setup.api),
     }
+
+
+def api_as_json(api: ApiRules) -> dict[str, Any]:
+    """Return the table `[http]`."""
+    return dataclasses.asdict(api) | {"aliases": dict(api.aliases)}
 
 
 def setup_as_json(setup: Setup) -> dict[str, Any]:
@@ -82,4 +89,5 @@ def setup_as_json(setup: Setup) -> dict[str, Any]:
         "limits": dataclasses.asdict(setup.limits),
         "limit": [limit_as_json(limit) for limit in setup.limit],
         "smtp": dataclasses.asdict(setup.smtp),
+        "http": api_as_json(setup.api),
     }

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Self
 
 from simulator.provider.aftermath import Aftermath
+from simulator.provider.api import ApiRules
 from simulator.provider.clock import AccountClock
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, Decision, Ledger
@@ -20,7 +21,7 @@ DEFAULT_ACCOUNT = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP."""
+    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP, its HTTP."""
 
     plan: Plan = Plan()
     keys: KeyRules = KeyRules()
@@ -28,6 +29,7 @@ class Setup:
     limit: tuple[Limit, ...] = ()
     """More limits on throughput: per address, sender, domain."""
     smtp: SmtpRules = SmtpRules()
+    api: ApiRules = ApiRules()
 
     @property
     def throughput(self) -> tuple[Limit, ...]:

@@ -119,6 +119,8 @@ class Reply:
     retry_after: RetryAfter | None = None
     body: str | None = None
     """HTTP only: the body, sent as it is; None: a problem document."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """HTTP only: said along."""
     replayed: bool = False
 
 

@@ -71,6 +71,8 @@ def _item(facts: dict[str, Any]) -> Accepted | Refused | Reply:
         given["refused"] = tuple(RefusedRecipient(**each) for each in given["refused"])
     if "recipients" in given:
         given["recipients"] = tuple(given["recipients"])
+    if "headers" in given:
+        given["headers"] = tuple((name, value) for name, value in given["headers"])
     if "reason" in given:
         given["reason"] = Reason(given["reason"])
     if given.get("smtp") is not None:

@@ -18,7 +18,17 @@ from functools import lru_cache
 
 from simulator.provider.answer import Answer, RefusedRecipient, Slow
 from simulator.provider.fate import Destiny
-from simulator.provider.faults import DecideFate, Drop, Fault, RefuseRecipients, TellBeforeTheAnswer
+from simulator.provider.faults import (
+    DecideFate,
+    Drop,
+    Fault,
+    FindEverything,
+    FindNothing,
+    FindWhatWas,
+    RefuseRecipients,
+    TellBeforeTheAnswer,
+)
+from simulator.provider.lookup import PLAIN, View
 from simulator.provider.message import Moment, header
 
 
@@ -157,6 +167,8 @@ class Strike:
     """Not None: its events are told first, and the answer waits for that, at most so long."""
     destinies: tuple[tuple[str, Destiny], ...] = ()
     """What becomes of the mail to which recipient, if it is booked."""
+    view: View = PLAIN
+    """How a look-up sees the ledger."""
 
 
 @dataclass(slots=True)
@@ -201,6 +213,10 @@ class PlanState:
         self._counts_attempts = tuple(
             {rule.per: None for rule in self.plan.rules if rule.when.attempt is not None}
         )
+
+    def stands_at(self, wire: str, stage: str) -> bool:
+        """Tell whether any rule could strike there."""
+        return (wire, stage) in self._by_stage
 
     def tally(self) -> list[tuple[Rule, int, int]]:
         """Return every rule with how often it was met and how often it struck."""
@@ -253,6 +269,7 @@ class PlanState:
                 refused=tuple(refused.values()),
                 destinies=tuple(destinies.items()),
                 early_s=early_s,
+                view=fault.view() if isinstance(fault, FindNothing | FindWhatWas | FindEverything) else PLAIN,
             )
         if not names:
             return None

@@ -54,6 +54,7 @@ from simulator.provider.ledger import (
     number_of,
 )
 from simulator.provider.limits import Excess, Occasion, Scope, Standing, refusal
+from simulator.provider.lookup import PLAIN, Query, View, look
 from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Judgement, Obligation, judge
@@ -121,6 +122,7 @@ class Provider:
         """The connections that are here just now, and the accounts among whose they are counted."""
         self._early: dict[str, float] = {}
         """By attempt: how long at most the answer waits for events that are told before it."""
+        self._looked = 0
         self._foretold: dict[str, dict[str, Destiny]] = {}
         """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
         self.accounts: dict[str, Account] = {}
@@ -390,12 +392,32 @@ class Provider:
         account = self.account(name, now)
         return judge(list(account.obligations.values()), account.ledger.acceptances, final=final)
 
-    def visible(self, acceptances: Iterable[Acceptance], name: str, now: datetime) -> list[Acceptance]:
-        """Return those that a sender's look-up shows by now (the lag of an eventually consistent service)."""
+    def open_look_up(self, account: str, peer: str, connection: str, query: Query, now: datetime) -> Attempt:
+        """A sender looks mail up. That is no attempt of the ledger's, but rules and people see it as they see those."""
+        self._looked += 1
+        return Attempt(
+            id=f"look_{self._looked}",
+            number=0,
+            account=account,
+            dialect="native",
+            connection=connection or f"l{self._looked}",
+            peer=peer,
+            opened_at=self.account(account, now).clock.now(now),
+            stage="lookup",
+            key=query.key,
+            message_id=query.message_id,
+        )
+
+    def ask_look_up(self, asking: Attempt, now: datetime) -> tuple[Answer | None, View]:
+        """Say what goes wrong at stage `lookup`, and how this look-up sees the ledger."""
+        strike = self._strike(asking, "lookup", Detail(), self.account(asking.account, now).clock.now(now))
+        return (None, PLAIN) if strike is None else (strike.answer, strike.view)
+
+    def look_up(self, query: Query, name: str, now: datetime, *, view: View = PLAIN) -> list[Acceptance]:
+        """Return what a sender's look-up shows of an account by now."""
         account = self.account(name, now)
-        now = account.clock.now(now)
-        lag = timedelta(seconds=account.setup.keys.lookup_lag_s)
-        return [each for each in acceptances if each.accepted_at + lag <= now]
+        lag_s = account.setup.keys.lookup_lag_s
+        return look(account.ledger, query, view, lag_s=lag_s, now=account.clock.now(now))
 
     def remember(self, notes: Iterable[Noted]) -> None:
         """Make durable what an account's aftermath wants remembered."""
@@ -476,6 +498,8 @@ class Provider:
             said = f"fate: {', '.join(dict.fromkeys(each.fate.value for _, each in strike.destinies))}"
         if strike.early_s is not None and strike.answer is None and not strike.drop:
             said = "events first"
+        if strike.view is not PLAIN:
+            said = str(strike.view)
         if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
         decision = Decision(

@@ -10,6 +10,7 @@ import pytest
 
 from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
 from simulator.config.limits import LIMIT_KEYS
+from simulator.provider.api import ApiRules
 from simulator.provider.faults import FAULTS, SPELLINGS
 from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
@@ -71,10 +72,10 @@ def test_every_key_of_a_limit_has_its_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [field.name for kind in (KeyRules, Limits) for field in dataclasses.fields(kind)]
+    "key", [field.name for kind in (KeyRules, Limits, ApiRules) for field in dataclasses.fields(kind)]
 )
 def test_every_setting_of_keys_and_limits_is_documented(key: str) -> None:
-    assert re.search(rf"^{key} = ", PAGE, re.MULTILINE), key
+    assert re.search(rf"^{key} = |^\[http\.{key}\]", PAGE, re.MULTILINE), key
 
 
 def test_every_way_of_keys_is_documented() -> None:

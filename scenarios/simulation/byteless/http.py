@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from scenarios.simulation.byteless.door import NEVER, Premises, Waits, deliver, wait_out
 from scenarios.simulation.byteless.line import End, Line, Want, Word
+from scenarios.simulation.byteless.loop import refuse
+from simulator.dialects.http import HttpWords, part_of
 from simulator.dialects.native import DIALECT
-from simulator.dialects.native.answers import HttpWords, answer, as_json, garbled, part_of
+from simulator.dialects.native.answers import answer, garbled
 from simulator.dialects.native.keys import read_key
+from simulator.dialects.native.lookup import as_json
 from simulator.dialects.native.request import read
 from simulator.provider.answer import Accepted, Answer, Refused, Words
 from simulator.provider.ledger import Attempt, Sent
+from simulator.provider.lookup import Query
 from simulator.provider.message import Submission
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail
 
@@ -45,72 +50,63 @@ class Head:
     status: int
     retry_after: str | None
     size: int
-    body: bytes = b""
-    """What of it came in one piece with the head."""
+    body: Any = b""
+    """What of it came in one piece with the head; of a look-up, what it found."""
     closes: bool = False
 
 
 class HttpVoice:
-    """Says words as the answer of one request."""
+    """Says words as the answer of one request, all in one piece."""
+
+    closes = False
 
     def __init__(self, premises: Premises, line: Line, headed: Words | None = None) -> None:
         """`headed`: the head of these words has been said already, and only the body is still to come."""
         self._at = premises
         self._line = line
         self.said: str | None = None
-        self._out: HttpWords | None = None
+        self._headed: HttpWords | None = None
         if headed is not None:
-            self._out = self._worded(headed)
-            self._head(self._out)
+            self._headed = self._worded(headed)
+            self._say(self._headed, b"")
 
     def speak(self, words: Words) -> None:
-        out = self._out
-        if out is None:
+        if self._headed is not None:
+            self._line.say(self._headed.body)
+        else:
             out = self._worded(words)
-            self._head(out)
-        self._body(out.body)
+            self._say(out, out.body)
 
     def speak_in_part(self, words: Words | None) -> None:
-        out = self._out
-        if out is None:
+        if self._headed is not None:
+            self._line.say(part_of(self._headed.body))
+        else:
             out = self._worded(words or _USUAL)
-            self._head(out)
-        self._body(part_of(out.body))
+            self._say(out, part_of(out.body))
 
     def babble(self, code: int) -> None:
         junk = garbled(code)
-        if self._out is None:
-            self._head(junk)
-            self._body(junk.body)
+        if self._headed is not None:
+            size = len(self._headed.body)
+            self._line.say((junk.body * (size // len(junk.body) + 1))[:size])
         else:
-            size = len(self._out.body)
-            self._body((junk.body * (size // len(junk.body) + 1))[:size])
+            self._say(junk, junk.body)
 
     def _worded(self, words: Words) -> HttpWords:
         return (
             _in_words(words) if getattr(words, "retry_after", None) is None else answer(words, self._at.now)
         )
 
-    def _head(self, out: HttpWords) -> None:
+    def _say(self, out: HttpWords, body: bytes) -> None:
         self.said = str(out.status)
-        self._line.say(Head(out.status, dict(out.headers).get("Retry-After"), len(out.body)))
-
-    def _body(self, body: bytes) -> None:
-        if body:
-            self._line.say(body)
+        retry_after = dict(out.headers).get("Retry-After")
+        self._line.say(Head(out.status, retry_after, len(out.body), body=body, closes=self.closes))
 
 
 class DoorVoice(HttpVoice):
-    """Answers before a request was looked at, all in one piece; the line ends after that."""
+    """Answers before a request was looked at; the line ends after that."""
 
-    def _head(self, out: HttpWords) -> None:
-        self.said = str(out.status)
-        self._out_now = out
-
-    def _body(self, body: bytes) -> None:
-        out = self._out_now
-        retry_after = dict(out.headers).get("Retry-After")
-        self._line.say(Head(out.status, retry_after, len(out.body), body=body, closes=True))
+    closes = True
 
 
 class HttpDoor:
@@ -196,12 +192,15 @@ class HttpDoor:
 
     def _look_up(self, request: Get) -> None:
         provider, now = self._at.provider, self._at.now
-        ledger = provider.account(DEFAULT_ACCOUNT, now).ledger
         by_key = request.parameter == "idempotency_key"
-        found = ledger.with_key(request.value) if by_key else ledger.with_message_id(request.value)
-        entries = [as_json(each) for each in provider.visible(found, DEFAULT_ACCOUNT, now)]
-        self._line.say(Head(200, None, 1))
-        self._line.say(entries)
+        query = Query(key=request.value) if by_key else Query(message_id=request.value)
+        asking = provider.open_look_up(DEFAULT_ACCOUNT, "", self._name, query, now)
+        self._name = asking.connection
+        struck, view = provider.ask_look_up(asking, now)
+        if struck is not None:
+            refuse("a rule strikes a look-up, which the model level does not know")
+        entries = [as_json(each) for each in provider.look_up(query, DEFAULT_ACCOUNT, now, view=view)]
+        self._line.say(Head(200, None, 0, body=entries))
 
 
 _USUAL = Accepted(id="msg_00000000000000000000", message_id=None, recipients=())

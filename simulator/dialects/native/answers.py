@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from http import HTTPStatus
 from typing import Any, assert_never
 
+from simulator.dialects.http import WITHOUT_BODY, HttpWords, phrase
 from simulator.provider.answer import (
     Accepted,
     Reason,
@@ -19,7 +19,6 @@ from simulator.provider.answer import (
     RetryAfter,
     Words,
 )
-from simulator.provider.ledger import Acceptance
 
 #: Why the provider itself refuses, as a status. The `code` of the problem is the reason's own name.
 STATUS: dict[Reason, int] = {
@@ -46,24 +45,18 @@ _CODE_OF_STATUS = {
     401: "unauthorized",
     403: "forbidden",
     404: "not_found",
+    408: "request_timeout",
     409: "key_in_flight",
+    412: "key_failed",
     413: "too_large",
+    415: "unsupported_media_type",
     422: "invalid_request",
     429: "rate_limited",
     500: "internal_error",
+    502: "bad_gateway",
     503: "unavailable",
+    504: "gateway_timeout",
 }
-
-_WITHOUT_BODY = frozenset({204, 205, 304})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpWords:
-    """A whole HTTP answer. `Content-Length` is left to the server, which may lie about it on purpose."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +81,12 @@ def answer(words: Words, now: datetime, style: Style = USUAL) -> HttpWords:
         case Accepted():
             return _json(200, _yes(words), extra)
         case Refused(reason=reason, detail=detail, refused=refused, retry_after=retry_after):
-            more = {"rejected": [_rejected(each) for each in refused]} if refused else {}
+            more = {"rejected": [rejected(each) for each in refused]} if refused else {}
             status = words.code or STATUS[reason]
             headers = (*_challenge(status), *_retry(retry_after, now), *extra)
             return problem(status, reason.value, detail, headers, more)
         case Reply():
-            return _reply(words, (*_retry(words.retry_after, now), *extra))
+            return _reply(words, (*_retry(words.retry_after, now), *words.headers, *extra))
         case Results():
             raise NotImplementedError
         case _:
@@ -115,7 +108,7 @@ def problem(
     """Return a problem document (RFC 9457) with the member `code` that a program can branch on."""
     document = {
         "type": "about:blank",
-        "title": _phrase(status),
+        "title": phrase(status),
         "status": status,
         "detail": detail,
         "code": code,
@@ -132,68 +125,43 @@ def garbled(code: int) -> HttpWords:
     )
 
 
-def part_of(body: bytes) -> bytes:
-    """Return the first half of a body: what a truncated answer consists of. Never the whole of it."""
-    return body[: len(body) // 2]
-
-
-def as_json(acceptance: Acceptance) -> dict[str, Any]:
-    """Return an acceptance as a look-up shows it to the sender."""
-    return {
-        "id": acceptance.id,
-        "message_id": acceptance.message_id,
-        "idempotency_key": acceptance.key,
-        "status": "accepted",
-        "to": list(acceptance.recipients),
-        "accepted": list(acceptance.recipients),
-        "rejected": [_rejected(each) for each in acceptance.refused],
-        "created_at": acceptance.accepted_at.isoformat(),
-    }
-
-
 def _yes(words: Accepted) -> dict[str, Any]:
     named = {"id": words.id, "message_id": words.message_id} if words.shows_id else {}
     return named | {
         "status": "accepted",
         "accepted": list(words.recipients),
-        "rejected": [_rejected(each) for each in words.refused],
+        "rejected": [rejected(each) for each in words.refused],
     }
 
 
-def _rejected(refused: RefusedRecipient) -> dict[str, Any]:
+def rejected(refused: RefusedRecipient) -> dict[str, Any]:
+    """Return a refused recipient as answers and look-ups show it."""
     told = {"recipient": refused.recipient, "code": refused.code, "message": refused.text}
     return told if refused.enhanced is None else told | {"enhanced": refused.enhanced}
 
 
 def _reply(words: Reply, headers: tuple[tuple[str, str], ...]) -> HttpWords:
-    if words.code in _WITHOUT_BODY:
+    if words.code in WITHOUT_BODY:
         return HttpWords(status=words.code, headers=headers, body=b"")
     if words.body is not None:
         start = words.body.lstrip()[:1]
-        kind = "application/json" if start in ("{", "[") else "text/html" if start == "<" else "text/plain"
+        kind = "text/html; charset=utf-8" if start == "<" else "text/plain; charset=utf-8"
+        if start in ("{", "["):
+            kind = "application/json"  # Which has no charset (RFC 8259, section 11).
         return HttpWords(
             status=words.code,
-            headers=(("Content-Type", f"{kind}; charset=utf-8"), *headers),
+            headers=(("Content-Type", kind), *headers),
             body=words.body.encode("utf-8", "replace"),
         )
     if words.code < 300:
         # A yes that a rule invented has no id: the provider took nothing.
-        return _json(
-            words.code, {"status": "accepted", "message": words.text or _phrase(words.code)}, headers
-        )
+        return _json(words.code, {"status": "accepted", "message": words.text or phrase(words.code)}, headers)
     code = _CODE_OF_STATUS.get(words.code) or ("error" if words.code < 500 else "unavailable")
-    return problem(words.code, code, words.text or _phrase(words.code), headers)
+    return problem(words.code, code, words.text or phrase(words.code), headers)
 
 
 def _retry(retry_after: RetryAfter | None, now: datetime) -> list[tuple[str, str]]:
     return [] if retry_after is None else [("Retry-After", retry_after.text(now))]
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return {2: "OK", 3: "Redirect", 4: "Refused"}.get(status // 100, "Failed")
 
 
 def _json(

@@ -18,6 +18,7 @@ from simulator.dialects.native.fields import (
     parse,
     text,
 )
+from simulator.dialects.native.keys import take_key
 from simulator.dialects.native.letter import once, read_letter, write
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.message import Submission, from_bytes
@@ -25,14 +26,27 @@ from simulator.provider.message import Submission, from_bytes
 RAW_KEYS = frozenset({"from", "to", "raw"})
 
 
-def read(body: bytes, *, key: str | None, now: datetime, host: str) -> Submission | Refused:
+def read(
+    body: bytes,
+    *,
+    key: str | None,
+    now: datetime,
+    host: str,
+    body_field: str | None = None,
+    max_chars: int = 255,
+) -> Submission | Refused:
     """Read the JSON body of a request for one mail.
 
     With `raw`, the message goes on unchanged. Otherwise it is built from the fields, dated `now`, and a
     missing Message-ID is made from the key (or the content) at the provider's name `host`.
+    `key` came with the head; `body_field` names the member of the body where one may be, too.
     """
     try:
-        return _mail(as_object(parse(body), "the body"), key=key, now=now, host=host)
+        data = as_object(parse(body), "the body")
+        if body_field is not None:
+            inside = take_key(data, body_field, max_chars=max_chars)
+            key = inside if key is None else key
+        return read_mail(data, key=key, now=now, host=host)
     except Malformed as problem:
         return Refused(reason=problem.reason, detail=problem.detail)
 
@@ -43,7 +57,8 @@ def fingerprint_of(data: object) -> str:
     return hashlib.sha256(canonical).hexdigest()
 
 
-def _mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str) -> Submission:
+def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str) -> Submission:
+    """Read one mail, whose key has been taken out of it. Raise `Malformed`."""
     fingerprint = fingerprint_of(data)
     if "raw" in data:
         return _raw_mail(data, key, fingerprint)

@@ -21,6 +21,7 @@ from simulator.provider.faults.both import (
     TruncateTheReply,
 )
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
+from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
 from simulator.provider.faults.stages import (
     AFTER_BOOKING,
     BEFORE_THE_MAIL,
@@ -44,6 +45,9 @@ __all__ = [
     "DecideFate",
     "Drop",
     "Fault",
+    "FindEverything",
+    "FindNothing",
+    "FindWhatWas",
     "GarbleTheReply",
     "HangThere",
     "HangUpOnThem",

@@ -17,6 +17,7 @@ from simulator.provider.faults.both import (
     TruncateTheReply,
 )
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
+from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
 from simulator.provider.faults.webhooks import (
     ContradictIt,
     LoseIt,
@@ -53,6 +54,9 @@ Fault = (
     | ContradictIt
     | TellOfAnUnknownMail
     | RefuseRecipients
+    | FindNothing
+    | FindWhatWas
+    | FindEverything
 )
 
 FAULTS: dict[str, type[Fault]] = {
@@ -80,6 +84,9 @@ FAULTS: dict[str, type[Fault]] = {
         ContradictIt,
         TellOfAnUnknownMail,
         RefuseRecipients,
+        FindNothing,
+        FindWhatWas,
+        FindEverything,
     )
 }
 

@@ -109,7 +109,7 @@ def test_json_has_the_same_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "a plan is an object with the keys seed, rule, idempotency, limits, limit, smtp, not []"),
+        ([], "a plan is an object with the keys seed, rule, idempotency, limits, limit, smtp, http, not []"),
         ({"rule": [], "rules": []}, 'both "rule" and "rules" are given'),
         ({"ruel": []}, 'there is no key "ruel"; did you mean "rule"?'),
         ({"rule": {"fault": "hang"}}, "they must be a list ([[rule]] in TOML)"),

@@ -161,7 +161,7 @@ def test_a_fault_can_be_written_at_exactly_its_stages(name: str, wire: str) -> N
         ({"recipient": "a", "stage": "request"}, "it is at validate, accept, reply, body (HTTP)"),
         ({"sender": "a", "stage": "ehlo"}, '"sender" cannot be known at stage "ehlo"; it is at mail,'),
         ({"header": {"X-A": "b"}, "stage": "rcpt"}, '"header" cannot be known at stage "rcpt"; it is at body, message, reply (SMTP)'),
-        ({"key": "k", "stage": "connect"}, '"key" cannot be known at stage "connect"; it is at request,'),
+        ({"key": "k", "stage": "connect"}, '"key" cannot be known at stage "connect"; it is at upload, request,'),
         ({"key": "k", "dialect": "smtp"}, "SMTP has no idempotency keys"),
         ({"per": "mail", "stage": "mail"}, '"per" = "mail" cannot be known at stage "mail"'),
         ({"sticks": "mail", "stage": "connect"}, '"sticks" = "mail" cannot be known at stage "connect"'),

@@ -14,6 +14,7 @@ from simulator.config import (
     rule_as_json,
 )
 from simulator.config.written import setup_as_json
+from simulator.provider.api import ApiRules
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.provider import Provider
@@ -34,6 +35,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "limits": dataclasses.asdict(Limits(burst=2)),
         "limit": [],
         "smtp": dataclasses.asdict(SmtpRules()),
+        "http": dataclasses.asdict(ApiRules()) | {"aliases": {}},
     }
 
 

@@ -13,6 +13,7 @@ from simulator.provider.clock import LAST_YEAR, AccountClock, ClockError, ClockM
 from simulator.provider.faults import ReplyWith
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
+from simulator.provider.lookup import Query
 from simulator.provider.plan import Plan, Rule, When
 from simulator.provider.provider import Detail, Provider, Setup
 from tests.simulator.provider.mails import NOW, after, mail, provider, send
@@ -103,10 +104,10 @@ def test_limits_look_ups_and_windows_of_rules_follow() -> None:
 
     assert isinstance(said(it), Accepted)
     assert isinstance(said(it), Refused)
-    assert it.visible(it.account("default", NOW).ledger.acceptances, "default", NOW) == []
+    assert it.look_up(Query(message_id="<Hello@example.org>"), "default", NOW) == []
     assert not struck()
     it.advance("default", 10, NOW)
-    assert len(it.visible(it.account("default", NOW).ledger.acceptances, "default", NOW)) == 1
+    assert len(it.look_up(Query(message_id="<Hello@example.org>"), "default", NOW)) == 1
     assert isinstance(said(it), Accepted)
     assert struck()
     it.advance("default", 10, NOW)

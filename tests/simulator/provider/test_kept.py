@@ -32,7 +32,12 @@ NO = Refused(
     code=409,
 )
 SAID = Reply(
-    code=503, enhanced="4.0.0", text="later", body="<html>", retry_after=RetryAfter(kind=RetryAfterKind.ZERO)
+    code=503,
+    enhanced="4.0.0",
+    text="later",
+    body="<html>",
+    headers=(("Location", "/elsewhere"),),
+    retry_after=RetryAfter(kind=RetryAfterKind.ZERO),
 )
 
 

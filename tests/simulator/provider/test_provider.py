@@ -43,6 +43,7 @@ from simulator.provider.faults import (
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.ledger import AttemptState, Booked, Decided, Sent, Tried, Wiped
 from simulator.provider.limits import Limits
+from simulator.provider.lookup import Query
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Pattern, Per, Plan, Rule, When, Who
 from simulator.provider.provider import Detail, Provider, Setup
@@ -620,8 +621,8 @@ def test_a_look_up_may_lag() -> None:
     send(it, KEYED)
     found = it.account("default", NOW).ledger.with_key("k")
 
-    assert it.visible(found, "default", after(4.9)) == []
-    assert it.visible(found, "default", after(5)) == found
+    assert it.look_up(Query(key="k"), "default", after(4.9)) == []
+    assert it.look_up(Query(key="k"), "default", after(5)) == found
 
 
 # --- accounts ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "slow": {"delay_s": 1},
     "fate": {"fate": Fate.OPENED},
     "webhook_late": {"delay_s": 60},
+    "lookup_stale": {"age_s": 5},
 }
 
 

@@ -41,6 +41,9 @@ ANSWERS = {
     "webhook_malformed": None,
     "webhook_conflict": None,
     "webhook_unknown": None,
+    "lookup_misses": None,
+    "lookup_stale": None,
+    "lookup_unfiltered": None,
     "refuse_recipients": Reply(code=550, enhanced="5.1.1", text="no such mailbox"),
 }
 

@@ -1,0 +1,135 @@
+"""The native HTTP API as an ASGI application, without a framework in the way; and the door before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from starlette.types import Receive, Scope, Send
+
+from simulator.clock import Clock
+from simulator.dialects.native.answers import problem
+from simulator.provider.api import PATHS
+from simulator.provider.ledger import Sent
+from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
+from simulator.servers.http.connection import HttpLine, Visitor
+from simulator.servers.http.desk import Desk
+from simulator.servers.http.head import read_head
+from simulator.servers.http.lookup import look_up
+from simulator.servers.http.sending import hand_in
+from simulator.servers.http.voice import HttpVoice
+from simulator.servers.wire import Wire
+
+#: How long we wait at the door for a first byte to tell senders from the control API, in seconds.
+DOOR_S = 0.2
+
+EMAILS = "/v1/emails"
+
+#: Requests of people and harnesses: no fault may lock out those who could heal it.
+_NOT_A_SENDER = re.compile(rb"[A-Z]+ (?:https?://[^/ ]+)?/(?:_simulator/|metrics[? ])")
+
+
+class NativeApi:
+    """The sender's side of the HTTP wire, and its `Door`. `app` is the ASGI application."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        wire: Wire,
+        commit: Callable[[], Awaitable[None]],
+        moved: Callable[[], None],
+        clock: Clock,
+        *,
+        hostname: str = "mail.simulator.test",
+        trouble_with_ledger: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._provider = provider
+        self._wire = wire
+        self._moved = moved
+        self._desk = Desk(
+            provider,
+            wire,
+            commit,
+            moved,
+            clock,
+            hostname=hostname,
+            trouble_with_ledger=trouble_with_ledger,
+        )
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        path, method = scope["path"], scope["method"]
+        if method == "POST" and self._takes_mail(scope, path):
+            await hand_in(self._desk, scope, receive)
+        elif method in ("GET", "HEAD") and path == EMAILS:
+            await look_up(self._desk, scope, None)
+        elif method in ("GET", "HEAD") and _id_in(path):
+            await look_up(self._desk, scope, _id_in(path))
+        else:
+            await self._refuse(scope, path, method)
+
+    def _takes_mail(self, scope: Scope, path: str) -> bool:
+        return (
+            path in PATHS
+            or read_head(scope, self._provider, self._desk.now()).setup.api.key_header(path) is not None
+        )
+
+    async def _refuse(self, scope: Scope, path: str, method: str) -> None:
+        allowed = self._allowed(scope, path)
+        if allowed:
+            detail = f"{method} is not possible at {path[:80]}; {' and '.join(allowed)} are"
+            out = problem(405, "method_not_allowed", detail, [("Allow", ", ".join(allowed))])
+        else:
+            known = ", ".join([*PATHS, EMAILS + "/{id}"])
+            out = problem(404, "not_found", f"there is nothing at {path[:80]!r}; known are {known}")
+        line: HttpLine = scope["state"]["line"]
+        await HttpVoice(line, self._desk.clock).say(out)
+
+    def _allowed(self, scope: Scope, path: str) -> list[str]:
+        allowed = ["GET", "HEAD"] if path == EMAILS or _id_in(path) else []
+        return [*allowed, "POST"] if self._takes_mail(scope, path) else allowed
+
+    # --- at the door (stage `connect`) --------------------------------------------------------------
+
+    def is_guarded(self) -> bool:
+        """Only a plan with a rule for `connect` makes us look: nobody has said yet which account it is."""
+        plan = self._provider.accounts[DEFAULT_ACCOUNT].plan.plan
+        return any(("http", "connect") in rule.stages for rule in plan.rules)
+
+    async def receive(self, visitor: Visitor) -> None:
+        """Ask the rules of stage `connect`, unless it is no sender that comes."""
+        line = visitor.line
+        first = await visitor.first_bytes(DOOR_S)
+        if _NOT_A_SENDER.match(first) or line.is_gone():
+            visitor.let_in()
+            return
+        attempt = self._desk.open(line)
+        try:
+            answer = self._provider.step(attempt, "connect", Detail(), self._desk.now())
+            self._moved()
+            rest = await self._wire.wait_out(answer, attempt)
+            if rest is None and not line.is_gone():
+                line.attempt = attempt
+                visitor.let_in()
+                return
+            visitor.turn_deaf()
+            voice = HttpVoice(line, self._desk.clock)
+            sent = Sent.NOTHING if rest is None else await self._wire.deliver(rest, attempt, voice, line)
+            self._provider.told(attempt, sent, self._desk.now(), answer=voice.said)
+            line.hang_up()
+        finally:
+            if line.attempt is not attempt:
+                self._desk.close(attempt)
+
+    def left(self, line: HttpLine) -> None:
+        """Close the attempt of a connection that never made a request."""
+        attempt, line.attempt = line.attempt, None
+        if attempt is not None:
+            self._provider.told(attempt, Sent.NOTHING, self._desk.now())
+            self._desk.close(attempt)
+
+
+def _id_in(path: str) -> str | None:
+    """Return the id in `/v1/emails/{id}`."""
+    start, _, id_ = path.rpartition("/")
+    return id_ if start == EMAILS and id_ else None

@@ -1,0 +1,284 @@
+"""One HTTP connection: uvicorn's protocol with a door in front, and a `Line` that the application can misbehave on."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import Any, Protocol, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from simulator.dialects import http
+from simulator.dialects.native.answers import problem
+from simulator.provider.ledger import Attempt
+from simulator.servers.wire import Line
+
+#: A request whose head is still incomplete after so many bytes is refused.
+MAX_HEAD_BYTES = 256 * 1024
+#: How long a connection may idle before its first request and between requests, in seconds.
+KEEP_ALIVE_S = 75
+#: How long the head of a request may take from its first byte, in seconds: slow-loris senders are seen out.
+HEAD_S = 30.0
+
+
+class HttpLine(Line):
+    """One HTTP connection: what its requests share."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        super().__init__(visitor.transport, turn_deaf=visitor.turn_deaf)
+        self._visitor = visitor
+        peer = visitor.transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unknown"
+        self.name = ""
+        """The connection's name in attempts; the first attempt gives it."""
+        self.attempt: Attempt | None = None
+        """Opened at the door, waiting for its request."""
+        self.cycle: RequestResponseCycle | None = None
+        """The request being answered right now; with pipelining uvicorn itself only knows the last one read."""
+
+    # An answer goes out as one piece of bytes that we have made, past uvicorn, which would write head and body
+    # apart and lets nobody say anything odd. What uvicorn must know of it is said by `begun` and `answered`.
+
+    @property
+    def fields(self) -> list[bytes]:
+        """The header lines that every answer has (`Date`)."""
+        return [name + b": " + value for name, value in self._visitor.server_state.default_headers]
+
+    @property
+    def is_head_request(self) -> bool:
+        return self.cycle is not None and self.cycle.scope["method"] == "HEAD"
+
+    def closes(self) -> bool:
+        """Tell whether the answer that is said now is the last one of this connection.
+
+        So it is where the request has not been read to its end (RFC 9110, section 10.1.1, RFC 9112, section 9.3):
+        what is left of it would be taken for the next request.
+        """
+        cycle = self.cycle
+        return cycle is None or not cycle.keep_alive or cycle.more_body
+
+    def begun(self) -> None:
+        """The head of the answer is out."""
+        if self.cycle is not None:
+            self.cycle.response_started = True
+            self.cycle.waiting_for_100_continue = False
+
+    def answered(self) -> None:
+        """The answer is out as a whole: on to the next request, or the end."""
+        cycle = self.cycle
+        if cycle is None:
+            return
+        self.begun()
+        unread = cycle.more_body
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if unread:
+            self.hang_up()
+        elif not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+
+    def keep_alive_for(self, seconds: float) -> None:
+        """Let this connection idle so long between requests."""
+        self._visitor.timeout_keep_alive = seconds  # type: ignore[assignment]
+
+    def never_says_continue(self) -> None:
+        """Do not answer `Expect: 100-continue` with 100: the sender must go on by itself."""
+        if self.cycle is not None:
+            self.cycle.waiting_for_100_continue = False
+
+    async def drained(self) -> None:
+        """Return when the sender takes what was said, or is gone."""
+        if self._visitor.flow.write_paused and not self.is_gone():
+            await self._visitor.flow.drain()
+
+
+class Door(Protocol):
+    """Whoever looks at connections before anything is read."""
+
+    def is_guarded(self) -> bool:
+        """Tell whether a connection that comes now must be looked at."""
+        ...
+
+    async def receive(self, visitor: Visitor) -> None:
+        """Look at a connection: let it in, or see it out."""
+        ...
+
+    def left(self, line: HttpLine) -> None:
+        """The connection is over."""
+        ...
+
+
+class _Reading(Enum):
+    """What we wait for from the sender."""
+
+    FIRST_BYTE = auto()
+    HEAD = auto()
+    NOTHING = auto()
+    """The head is here; whoever reads the body looks after the time itself."""
+
+
+class Visitor(HttpToolsProtocol):
+    """uvicorn's connection, with a door in front and a `Line` to the application.
+
+    Leans on `app_state` (copied into every scope), `cycle`, `flow`, `timeout_keep_alive` and `data_received` of
+    uvicorn's class; the tests of this package are the tests of that.
+    """
+
+    def __init__(self, *, door: Door, here: set[Visitor], **uvicorns: Any) -> None:
+        super().__init__(**uvicorns)
+        self._door = door
+        self._here = here
+        here.add(self)
+        self._closed = False
+        self._deaf = False
+        self._reading = _Reading.FIRST_BYTE
+        self._since = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._last_words: http.HttpWords | None = None
+        self._kept: list[bytes] = []
+        self._knocked = asyncio.Event()
+        self._reception: asyncio.Task[None] | None = None
+
+    # uvicorn's class narrows the argument in the same way: it only ever serves streams.
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.line = HttpLine(self)
+        self.app_state = {"line": self.line}
+        self._wait_for(_Reading.FIRST_BYTE)
+        if self._door.is_guarded():
+            self._closed = True
+            self._reception = self.loop.create_task(self._door.receive(self))
+            self._reception.add_done_callback(self.tasks.discard)
+            self.tasks.add(self._reception)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        if self._closed:
+            self._kept.append(data)
+            self.transport.pause_reading()
+            self._knocked.set()
+            return
+        # The parser would collect an endless head without end.
+        if self._reading is not _Reading.NOTHING:
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(
+                    431, "head_too_large", f"the head of a request may have {MAX_HEAD_BYTES} bytes at most"
+                )
+                return
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._reading is _Reading.HEAD and self._watch is None:
+            self._wait_for(_Reading.HEAD)
+
+    def on_message_begin(self) -> None:
+        self._reading, self._head_bytes = _Reading.HEAD, 0
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._reading = _Reading.NOTHING
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        last = self._last_words
+        if last is not None:
+            self._say_last(last)
+            return
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._here.discard(self)
+        if self._watch is not None:
+            self._watch.cancel()
+        cycle = self.line.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._knocked.set()
+        self.line.lost()
+        self._door.left(self.line)
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn could not parse what came (it words the reason; ours is the same for all)."""
+        self._refuse(400, "invalid_request", "this is not HTTP/1.1 as RFC 9112 writes it")
+
+    # --- at the door ----------------------------------------------------------------------------------
+
+    async def first_bytes(self, timeout_s: float) -> bytes:
+        """Return what the sender sends first, without looking into it; empty if it stays silent."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._knocked.wait()
+        except TimeoutError:
+            pass
+        return self._kept[0] if self._kept else b""
+
+    def let_in(self) -> None:
+        """Go on as an ordinary connection."""
+        self._closed = False
+        if self.line.is_gone():
+            return
+        kept, self._kept = b"".join(self._kept), []
+        self.transport.resume_reading()
+        if kept:
+            self.data_received(kept)
+
+    def turn_deaf(self) -> None:
+        """Throw away whatever comes, but notice when the sender goes."""
+        self._deaf = True
+        self._kept.clear()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.transport.resume_reading()
+
+    # --- patience -------------------------------------------------------------------------------------
+
+    def _wait_for(self, what: _Reading) -> None:
+        """Look after a while whether it has come. Requests that come in one piece never get here."""
+        self._reading, self._since = what, self.loop.time()
+        self._watch = self.loop.call_later(self._patience_s(), self._look_at_the_clock)
+
+    def _patience_s(self) -> float:
+        return HEAD_S if self._reading is _Reading.HEAD else KEEP_ALIVE_S
+
+    def _look_at_the_clock(self) -> None:
+        self._watch = None
+        if self._deaf or self._closed or self.transport.is_closing() or self._reading is _Reading.NOTHING:
+            return
+        if self._reading is _Reading.FIRST_BYTE:
+            self.transport.close()
+        else:
+            self._refuse(408, "request_timeout", f"the head of a request must be here within {HEAD_S:g} s")
+
+    # --- refusing what is no request --------------------------------------------------------------------
+
+    def _refuse(self, status: int, code: str, detail: str) -> None:
+        """Answer something that never becomes a request, behind the answers that are still due; then close."""
+        self._last_words = problem(status, code, detail)
+        self._deaf = True
+        # uvicorn says that there always is one.
+        newest = cast("RequestResponseCycle | None", self.cycle)
+        due = newest is not None and not newest.response_complete
+        if newest is not None and due and newest.more_body:
+            # It is the body of a request whose head was sound: nobody will ever read the rest of it.
+            newest.disconnected = True
+            newest.message_event.set()
+            due = bool(self.pipeline)
+            if due:
+                self.pipeline.popleft()
+        if not due:
+            self._say_last(self._last_words)
+
+    def _say_last(self, words: http.HttpWords) -> None:
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        if not self.transport.is_closing():
+            self.transport.write(http.whole(words, self.line.fields, closes=True))
+            self.line.hang_up()

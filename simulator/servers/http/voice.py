@@ -1,0 +1,88 @@
+"""How HTTP says words: whole answers, the beginnings of some, and what is none."""
+
+from __future__ import annotations
+
+from simulator.clock import Clock
+from simulator.dialects import http
+from simulator.dialects.http import HttpWords
+from simulator.dialects.native import answers
+from simulator.dialects.native.answers import USUAL, Style
+from simulator.provider.answer import Accepted, Words
+from simulator.servers.http.connection import HttpLine
+
+
+class HttpVoice:
+    """Says words as the answer of one request, or of a connection that nobody has let in (`line.cycle` is None)."""
+
+    def __init__(self, line: HttpLine, clock: Clock, style: Style = USUAL) -> None:
+        self._line = line
+        self._clock = clock
+        self._style = style
+        self.said: str | None = None
+        """The status that went out."""
+
+    async def speak(self, words: Words) -> None:
+        """Say the whole answer."""
+        await self.say(self._out(words))
+
+    async def speak_in_part(self, words: Words | None) -> None:
+        """Say the head, which promises a whole body, and half of that."""
+        out = self._out(words)
+        self._write(out, self._head(out) + http.part_of(out.body))
+        self._line.begun()
+
+    async def babble(self, code: int) -> None:
+        """Say a well-formed head around a broken body."""
+        await self.say(answers.garbled(code))
+
+    def _out(self, words: Words | None) -> HttpWords:
+        return answers.answer(words or _usual(), self._clock.now(), self._style)
+
+    async def say(self, out: HttpWords) -> None:
+        """Say an answer that no words stand behind."""
+        bodiless = self._line.is_head_request
+        self._write(out, http.whole(out, self._line.fields, closes=self._line.closes(), bodiless=bodiless))
+        self._line.answered()
+        await self._line.drained()
+
+    def _head(self, out: HttpWords) -> bytes:
+        return http.head(
+            out.status, out.headers, (*self._line.fields, *http.sized(out)), closes=self._line.closes()
+        )
+
+    def _write(self, out: HttpWords, data: bytes) -> None:
+        self.said = str(out.status)
+        self._line.transport.write(data)
+
+
+class BodyVoice(HttpVoice):
+    """Goes on after the head of `words` has been said (`Verdict.after_head`)."""
+
+    def __init__(self, line: HttpLine, clock: Clock, style: Style, words: Words) -> None:
+        super().__init__(line, clock, style)
+        self._whole = self._out(words)
+
+    def say_head(self) -> None:
+        self._line.transport.write(self._head(self._whole))
+        self._line.begun()
+
+    async def speak(self, words: Words) -> None:
+        await self._rest(self._whole.body)
+
+    async def speak_in_part(self, words: Words | None) -> None:
+        self._line.transport.write(http.part_of(self._whole.body))
+
+    async def babble(self, code: int) -> None:
+        # As long as the head has promised: the body is what is broken here, not the framing.
+        size, junk = len(self._whole.body), answers.garbled(code).body
+        await self._rest((junk * (size // len(junk) + 1))[:size])
+
+    async def _rest(self, body: bytes) -> None:
+        self._line.transport.write(body)
+        self._line.answered()
+        await self._line.drained()
+
+
+def _usual() -> Words:
+    """What an answer would have looked like, where none was found yet."""
+    return Accepted(id="msg_00000000000000000000", message_id=None, recipients=())
