@@ -113,9 +113,9 @@ class ControlClient:
         """Replace the plan: `{"seed": …, "rule": […], "idempotency": {…}, "limits": {…}, "smtp": {…}}`."""
         return self._json("PUT", "plan", body=dict(plan))
 
-    def add_rules(self, *rules: Mapping[str, Any]) -> Json:
-        """Append rules; those already there keep their counts."""
-        return self._json("POST", "plan", body={"rules": [dict(rule) for rule in rules]})
+    def add_rules(self, *rules: Mapping[str, Any] | str) -> Json:
+        """Append rules, as tables or in one line (`503 for 10 s`); those already there keep their counts."""
+        return self._json("POST", "plan", body={"rules": list(rules)})
 
     def heal(self, *, all: bool = False) -> Json:
         """Take all rules away; with `all` the treatment of keys and the limits become the usual ones, too."""

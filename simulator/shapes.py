@@ -85,15 +85,16 @@ class Released(TypedDict):
     released: Annotated[int, _says("How many answers were held.")]
 
 
-Rule = dict[str, Any]
-"""A rule in the plan language, see docs/faults.md."""
+Rule = dict[str, Any] | str
+"""A rule in the plan language, a table (docs/faults.md) or a line (docs/plans.md)."""
 
 
 class PlanGiven(TypedDict, total=False):
     """A whole plan in the plan language, see docs/faults.md; what is left out has its usual value."""
 
     seed: int
-    rules: Annotated[list[Rule], _says("May be called `rule`, as in TOML.")]
+    plan: Annotated[str | list[str], _says("Names of plans that come along; their rules come last.")]
+    rules: Annotated[list[Rule], _says("Those under `rule`, as TOML calls them, come behind them.")]
     idempotency: dict[str, Any]
     limits: dict[str, Any]
     limit: list[dict[str, Any]]

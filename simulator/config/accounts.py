@@ -9,7 +9,8 @@ from typing import Any
 
 from simulator.config.forms import read_choice, read_text
 from simulator.config.place import Place, refuse_unknown, shown
-from simulator.config.plan import PLAN_KEYS, WHOLE_PROVIDER, load, read_setup
+from simulator.config.plan import PLAN_KEYS, WHOLE_PROVIDER, read_setup
+from simulator.config.shipped import load_named
 from simulator.provider.account import DEFAULT_ACCOUNT, Setup
 from simulator.provider.tenancy import MAX_NAME_CHARS, Tenancy, Tenant, Unknown, is_name
 
@@ -39,9 +40,10 @@ def _seeded(setup: Setup, seed: int) -> Setup:
     return replace(setup, plan=replace(setup.plan, seed=seed))
 
 
-def read_configuration_file(path: str | Path) -> Configuration:
-    """Read a configuration from a TOML file (JSON if it is named so). Raise `PlanError`."""
-    return read_configuration(load(path), str(path))
+def read_configuration_file(plan: str | Path) -> Configuration:
+    """Read a configuration from a TOML file (JSON if it is named so), or a plan by its name. Raise `PlanError`."""
+    data, source = load_named(plan)
+    return read_configuration(data, source)
 
 
 def read_configuration(data: Mapping[str, Any], source: str) -> Configuration:

@@ -17,6 +17,7 @@ from simulator.config.conditions import (
     where_known,
 )
 from simulator.config.forms import PARAMETERS, read_text
+from simulator.config.lines import read_line
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.provider.faults import FAULTS, NATURAL_STAGE, SPELLINGS, DecideFate, Fault, RefuseRecipients
 from simulator.provider.plan import Rule
@@ -28,13 +29,19 @@ def read_rules(rules: object, source: str, *, start: int = 1) -> tuple[Rule, ...
     """Read a list of rules. `start` is the number of the first one (when they are appended). Raise `PlanError`."""
     if not isinstance(rules, Sequence) or isinstance(rules, (str, bytes)):
         raise Place(source).wrong(f"the rules are {shown(rules)}; they must be a list ([[rule]] in TOML)")
-    return tuple(_read_rule(data, source, number) for number, data in enumerate(rules, start))
+    read: list[Rule] = []
+    for data in rules:
+        place = Place(source, f"rule {start + len(read)}")
+        # A line may stand for a rule on each wire.
+        for table in read_line(place, data) if isinstance(data, str) else (data,):
+            read.append(_read_rule(table, source, start + len(read)))
+    return tuple(read)
 
 
 def _read_rule(data: object, source: str, number: int) -> Rule:
     place = Place(source, f"rule {number}")
     if not isinstance(data, Mapping):
-        raise place.wrong(f"a rule is a table of keys, not {shown(data)}")
+        raise place.wrong(f"a rule is a line or a table of keys, not {shown(data)}")
     name = read_text(place, "name", data.get("name", f"rule {number}"))
     if not name.strip() or not name.isprintable():
         raise place.wrong(f'"name" is {shown(name)}; give a short printable name or leave it out')

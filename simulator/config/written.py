@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from datetime import datetime
 from typing import Any
 
 from simulator.config.limits import limit_as_json
@@ -60,12 +61,13 @@ def _written_retry(retry: RetryAfter) -> float | str:
             return retry.kind.value
 
 
-def plan_as_json(account: Account) -> dict[str, Any]:
+def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
     """Return what the control API shows of an account's plan: its rules with their counts, its settings."""
     return {
         "seed": account.plan.plan.seed,
         "rules": [
-            rule_as_json(rule) | {"seen": seen, "fired": fired} for rule, seen, fired in account.plan.tally()
+            rule_as_json(each.rule) | {"seen": each.seen, "fired": each.fired, "over": each.over}
+            for each in account.plan.tally(account.clock.now(now))
         ],
         "idempotency": dataclasses.asdict(account.setup.keys),
         "limits": dataclasses.asdict(account.setup.limits),

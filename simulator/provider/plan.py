@@ -120,9 +120,9 @@ class When:
     """Only in the n-th attempt (of what `per` says), at whatever stage the attempts before it ended."""
     probability: float | None = None
     from_s: float | None = None
-    """Seconds since the plan was set, inclusive."""
+    """Seconds since the rule was set, inclusive."""
     until_s: float | None = None
-    """Seconds since the plan was set, exclusive."""
+    """Seconds since the rule was set, exclusive."""
     times: int | None = None
     """At most this often (per what `per` says)."""
 
@@ -171,9 +171,23 @@ class Strike:
     """How a look-up sees the ledger."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What became of a rule so far."""
+
+    rule: Rule
+    seen: int
+    """How often it was met."""
+    fired: int
+    """How often it struck."""
+    over: bool
+    """Its time or its count is used up: it will not strike any more."""
+
+
 @dataclass(slots=True)
 class _Counts:
     dice: random.Random
+    planted_at: datetime
     seen: int = 0
     fired: int = 0
     seen_by: Counter[str] = field(default_factory=Counter)
@@ -187,27 +201,32 @@ def wire_of(dialect: str) -> str:
 
 
 class PlanState:
-    """A plan at work: its counters, its dice, and since when it stands."""
+    """A plan at work: its counters, its dice, and since when each rule stands."""
 
     def __init__(self, plan: Plan, *, planted_at: datetime) -> None:
         self.plan = plan
-        self.planted_at = planted_at
         self._counts: list[_Counts] = []
         self._by_stage: dict[tuple[str, str], list[int]] = {}
         self._attempts: dict[tuple[Per, str], dict[str, int]] = {}
         self._counts_attempts: tuple[Per, ...] = ()
-        self._index(0)
+        self._index(0, planted_at)
 
-    def add(self, rules: Sequence[Rule]) -> None:
-        """Append rules; the counters of those already there stay."""
+    def add(self, rules: Sequence[Rule], now: datetime) -> None:
+        """Append rules, which stand from now on; the counters of those already there stay."""
         known = len(self.plan.rules)
         self.plan = Plan(rules=(*self.plan.rules, *rules), seed=self.plan.seed)
-        self._index(known)
+        self._index(known, now)
 
-    def _index(self, start: int) -> None:
+    def replant(self, now: datetime) -> None:
+        """Let every rule stand from now on."""
+        for counts in self._counts:
+            counts.planted_at = now
+
+    def _index(self, start: int, now: datetime) -> None:
         for position, rule in enumerate(self.plan.rules[start:], start):
             # Each rule has dice of its own, so that adding a rule never changes what another one rolls.
-            self._counts.append(_Counts(dice=random.Random(f"{self.plan.seed}/{position}/{rule.name}")))
+            dice = random.Random(f"{self.plan.seed}/{position}/{rule.name}")
+            self._counts.append(_Counts(dice=dice, planted_at=now))
             for place in rule.stages:
                 self._by_stage.setdefault(place, []).append(position)
         self._counts_attempts = tuple(
@@ -218,10 +237,10 @@ class PlanState:
         """Tell whether any rule could strike there."""
         return (wire, stage) in self._by_stage
 
-    def tally(self) -> list[tuple[Rule, int, int]]:
-        """Return every rule with how often it was met and how often it struck."""
+    def tally(self, now: datetime) -> list[Tally]:
+        """Return every rule with how often it was met and struck, and whether it can strike again."""
         return [
-            (rule, counts.seen, counts.fired)
+            Tally(rule=rule, seen=counts.seen, fired=counts.fired, over=_is_over(rule, counts, now))
             for rule, counts in zip(self.plan.rules, self._counts, strict=True)
         ]
 
@@ -332,7 +351,7 @@ class PlanState:
         if rule.sticks_to_mail and moment.mail in counts.stuck_to:
             counts.fired += 1
             return True
-        if not self._in_window(rule.when, now):
+        if not _in_window(rule.when, counts, now):
             return False
         counts.seen_by[scope] += 1
         if rule.when.attempt is not None:
@@ -347,12 +366,6 @@ class PlanState:
             counts.stuck_to.add(moment.mail)
         return True
 
-    def _in_window(self, when: When, now: datetime) -> bool:
-        age_s = (now - self.planted_at).total_seconds()
-        if when.from_s is not None and age_s < when.from_s:
-            return False
-        return when.until_s is None or age_s < when.until_s
-
     def _strikes_now(self, when: When, counts: _Counts, scope: str) -> bool:
         occasion = counts.seen_by[scope] - when.skip
         if occasion <= 0:
@@ -364,6 +377,28 @@ class PlanState:
         if when.times is not None and counts.fired_by[scope] >= when.times:
             return False
         return when.probability is None or counts.dice.random() < when.probability
+
+
+def _in_window(when: When, counts: _Counts, now: datetime) -> bool:
+    if when.from_s is None and when.until_s is None:
+        return True
+    age_s = (now - counts.planted_at).total_seconds()
+    if when.from_s is not None and age_s < when.from_s:
+        return False
+    return when.until_s is None or age_s < when.until_s
+
+
+def _is_over(rule: Rule, counts: _Counts, now: datetime) -> bool:
+    when = rule.when
+    if rule.sticks_to_mail and counts.stuck_to:
+        return False
+    if when.until_s is not None and (now - counts.planted_at).total_seconds() >= when.until_s:
+        return True
+    if rule.per is not Per.PLAN:
+        return False  # The next mail, recipient or connection has its own counts.
+    if when.times is not None and counts.fired_by[""] >= when.times:
+        return True
+    return when.first is not None and counts.seen_by[""] >= when.skip + when.first
 
 
 def _scope(per: Per, moment: Moment) -> str:

@@ -170,7 +170,8 @@ class Provider:
 
     def add_rules(self, name: str, rules: Sequence[Rule], now: datetime) -> None:
         """Append rules to an account's plan; what the others counted stays."""
-        self.account(name, now).plan.add(rules)
+        account = self.account(name, now)
+        account.plan.add(rules, account.clock.now(now))
 
     def heal(self, name: str, now: datetime) -> None:
         """Take all rules away; keys and limits stay as they are."""
@@ -377,7 +378,7 @@ class Provider:
                 case ClockMoved(account=name, ahead_s=ahead_s):
                     account = self.account(name, now)
                     account.clock.ahead = timedelta(seconds=ahead_s)
-                    account.plan.planted_at = account.clock.now(now)
+                    account.plan.replant(account.clock.now(now))
 
     # --- promises and look-ups ----------------------------------------------------------------------
 

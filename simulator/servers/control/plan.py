@@ -19,7 +19,7 @@ def _changed(context: Context, account: Account) -> Response:
 
 
 def _in_force(context: Context, account: Account) -> Response:
-    return Said(plan_as_json(context.again(account)))
+    return Said(plan_as_json(context.again(account), context.now()))
 
 
 async def show_plan(context: Context, asked: Asked) -> Response:
@@ -37,6 +37,8 @@ async def set_plan(context: Context, asked: Asked) -> Response:
 
 async def add_rules(context: Context, asked: Asked) -> Response:
     data = asked.body
+    if isinstance(data, str):
+        data = [data]
     if isinstance(data, dict):
         unknown = sorted(set(data) - {"rule", "rules"})
         if "fault" in data:
@@ -84,7 +86,7 @@ ENDPOINTS = (
         path="/plan",
         says="Append rules.",
         does=add_rules,
-        takes=Body(shapes=(shapes.RulesToAdd, list[shapes.Rule])),
+        takes=Body(shapes=(shapes.RulesToAdd, list[shapes.Rule], str)),
         gives=PLAN,
     ),
     Endpoint(

@@ -109,12 +109,13 @@ def test_json_has_the_same_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "a plan is an object with the keys seed, rule, idempotency, limits, limit, smtp, http, not []"),
-        ({"rule": [], "rules": []}, 'both "rule" and "rules" are given'),
+        ([], "a plan is an object with the keys seed, plan, rules, rule, idempotency, limits, limit, smtp, http, not []"),
+        ({"plan": "greylst"}, 'there is no plan "greylst" that comes along; did you mean "greylist"?'),
+        ({"plan": 5}, '"plan" is 5; it must be the name of a plan that comes along, or a list'),
         ({"ruel": []}, 'there is no key "ruel"; did you mean "rule"?'),
         ({"rule": {"fault": "hang"}}, "they must be a list ([[rule]] in TOML)"),
         ({"rule": "hang"}, "they must be a list"),
-        ({"rule": ["hang"]}, 'rule 1: a rule is a table of keys, not "hang"'),
+        ({"rule": [7]}, 'rule 1: a rule is a line or a table of keys, not 7'),
         ({"rule": [{}]}, 'rule 1: the key "fault" is missing'),
         ({"seed": "7"}, '"seed" is "7"; it must be a whole number'),
         ({"seed": True}, '"seed" is true; it must be a whole number'),
@@ -171,7 +172,7 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="this is a directory"):
         read_plan_file(tmp_path)
     with pytest.raises(PlanError, match="the plan cannot be read"):
-        read_plan_file("a\0b")
+        read_plan_file("./a\0b")
 
 
 def test_the_plan_of_the_documentation_is_a_good_one() -> None:

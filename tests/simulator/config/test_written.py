@@ -28,9 +28,9 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
     setup = read_plan({"seed": 3, "rule": [written], "limits": {"burst": 2}}, "plan.toml")
     account = Provider(setup=setup, now=NOW).account("default", NOW)
 
-    assert plan_as_json(account) == {
+    assert plan_as_json(account, NOW) == {
         "seed": 3,
-        "rules": [written | {"seen": 0, "fired": 0}],
+        "rules": [written | {"seen": 0, "fired": 0, "over": False}],
         "idempotency": dataclasses.asdict(KeyRules()),
         "limits": dataclasses.asdict(Limits(burst=2)),
         "limit": [],

@@ -115,11 +115,16 @@ def test_limits_look_ups_and_windows_of_rules_follow() -> None:
 
 
 def test_a_new_plan_begins_at_the_accounts_time() -> None:
+    late = Rule(
+        name="late", fault=ReplyWith(code=503), stages=frozenset({("http", "request")}), when=When(from_s=10)
+    )
     it = provider()
     it.advance("default", 1000, NOW)
-    it.set_up("default", Setup(), NOW)
+    it.set_up("default", Setup(plan=Plan(rules=(late,))), NOW)
+    it.add_rules("default", [late], NOW)
 
-    assert it.account("default", NOW).plan.planted_at == after(1000)
+    assert it.step(it.open("native", "p", NOW), "request", Detail(), after(9)) is None
+    assert it.step(it.open("native", "p", NOW), "request", Detail(), after(10)) is not None
 
 
 # --- per account, and over a restart ----------------------------------------------------------------

@@ -179,7 +179,7 @@ def test_chance_is_seeded() -> None:
 def test_a_rule_added_later_does_not_change_what_another_one_rolls() -> None:
     chance = rule(when=When(probability=0.5))
     alone, joined = state(chance), state(chance)
-    joined.add([rule(name="other", stages=frozenset({("smtp", "rcpt")}), when=When(probability=0.5))])
+    joined.add([rule(name="other", stages=frozenset({("smtp", "rcpt")}), when=When(probability=0.5))], NOW)
     joined.strike(moment(stage="rcpt"), NOW)
 
     assert hits(alone, 50) == hits(joined, 50)
@@ -224,7 +224,7 @@ def test_the_first_rule_that_strikes_decides() -> None:
 
     assert plan.strike(moment(), NOW) == Strike(rules=("a",), answer=Reply(code=451))
     assert plan.strike(moment(), NOW) == Strike(rules=("b",), answer=Reset())
-    assert [(each.name, seen, fired) for each, seen, fired in plan.tally()] == [("a", 2, 1), ("b", 1, 1)]
+    assert [(each.rule.name, each.seen, each.fired) for each in plan.tally(NOW)] == [("a", 2, 1), ("b", 1, 1)]
 
 
 def test_slow_lets_later_rules_decide_too() -> None:
@@ -371,7 +371,7 @@ def test_every_rule_that_means_an_event_strikes_it_in_order() -> None:
         ]
         for type_, to in events
     ] == [[], ["bounces", "second"], ["bounces", "ann"]]
-    assert [(each.name, fired) for each, _, fired in plan.tally()] == [
+    assert [(each.rule.name, each.fired) for each in plan.tally(NOW)] == [
         ("bounces", 2),
         ("second", 1),
         ("ann", 1),
@@ -389,3 +389,40 @@ def test_telling_first_leaves_the_answer_to_later_rules() -> None:
     )
 
     assert plan.strike(moment(), NOW) == Strike(rules=("r", "r", "r"), answer=Reply(code=451), early_s=2)
+
+
+# --- when a rule is over ----------------------------------------------------------------------------
+
+
+def test_the_time_of_a_rule_that_was_added_begins_when_it_was_added() -> None:
+    """Whoever adds an outage of ten seconds to a plan of yesterday means the next ten."""
+    plan = state()
+    plan.add([rule(when=When(until_s=10))], after(1000))
+
+    assert plan.strike(moment(), after(1009)) is not None
+    assert plan.strike(moment(), after(1010)) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "strikes", "at_s", "over"),
+    [
+        (rule(), 3, 0, False),
+        (rule(when=When(until_s=10)), 0, 9, False),
+        (rule(when=When(until_s=10)), 0, 10, True),
+        (rule(when=When(times=2)), 1, 0, False),
+        (rule(when=When(times=2)), 2, 0, True),
+        (rule(when=When(first=2, every=2)), 2, 0, True),
+        (rule(when=When(skip=1, first=2)), 2, 0, False),
+        (rule(when=When(times=1), per=Per.MAIL), 2, 0, False),
+        (rule(when=When(times=1), sticks=True), 2, 0, False),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_rule_is_over_when_its_time_or_its_count_is_used_up(
+    made: Rule, strikes: int, at_s: float, over: bool
+) -> None:
+    plan = state(made)
+    for _ in range(strikes):
+        plan.strike(moment(recipients=("a@x",)), NOW)
+
+    assert [each.over for each in plan.tally(after(at_s))] == [over]

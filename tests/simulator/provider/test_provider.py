@@ -672,7 +672,10 @@ def test_added_rules_leave_the_counts_of_the_others() -> None:
 
     assert verdict is not None
     assert verdict.answer == HangUp()
-    assert [(seen, fired) for _, seen, fired in it.account("default", NOW).plan.tally()] == [(2, 1), (1, 1)]
+    assert [(each.seen, each.fired) for each in it.account("default", NOW).plan.tally(NOW)] == [
+        (2, 1),
+        (1, 1),
+    ]
 
 
 def test_a_reset_forgets_everything() -> None:
@@ -857,7 +860,7 @@ def test_the_same_seed_plan_and_inputs_give_the_same_ledger(
     assert told(first) == told(second)
     assert first.records() == second.records()
     for name in first.accounts:
-        assert first.accounts[name].plan.tally() == second.accounts[name].plan.tally()
+        assert first.accounts[name].plan.tally(NOW) == second.accounts[name].plan.tally(NOW)
 
 
 @settings(deadline=None)

@@ -7,37 +7,22 @@ failed, 2 usage or set-up, with one sentence on stderr.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from simulator import __version__
+from simulator.cli.plan import plan
+from simulator.cli.remote import FAILED, OK, SETUP, Trouble, ask, print_json, read_configuration, remote
 
 if TYPE_CHECKING:
     from simulator.client import ControlClient
-    from simulator.config import Configuration
-    from simulator.provider.provider import Setup
     from simulator.servers.serve import Service
-
-OK, FAILED, SETUP = 0, 1, 2
-DEFAULT_URL = "http://127.0.0.1:8025"
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class Trouble(click.ClickException):
-    """Something is wrong with what was asked for; one sentence, exit code 2."""
-
-    exit_code = SETUP
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"simulator: {self.format_message()}", err=True, file=file)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -72,6 +57,9 @@ def cli() -> None:
     """A mail provider that misbehaves on purpose and remembers what it really accepted."""
 
 
+cli.add_command(plan)
+
+
 # --- serve ------------------------------------------------------------------------------------------
 
 
@@ -79,7 +67,7 @@ def cli() -> None:
 @click.option("--http", default="127.0.0.1:8025", show_default=True, metavar="HOST:PORT", help="Where HTTP and the control API listen; port 0: any free one.")  # fmt: skip
 @click.option("--smtp", default="127.0.0.1:1025", show_default=True, metavar="HOST:PORT", help="Where SMTP listens; port 0: any free one.")  # fmt: skip
 @click.option("--ledger", default="simulator.db", show_default=True, metavar="memory|PATH", help="Where accepted mail is kept: a SQLite file that survives kill -9, or memory.")  # fmt: skip
-@click.option("--plan", type=click.Path(path_type=Path), metavar="FILE", help="The fault plan (TOML or JSON) every account begins with.")  # fmt: skip
+@click.option("--plan", metavar="PLAN", help="The fault plan every account begins with: a file (TOML or JSON), or the name of one that comes along (simulator plan list).")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
 @click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
 @click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up.")  # fmt: skip
@@ -87,7 +75,7 @@ def serve(
     http: str,
     smtp: str,
     ledger: str,
-    plan: Path | None,
+    plan: str | None,
     seed: int | None,
     admin_token: str | None,
     ready_file: Path | None,
@@ -101,7 +89,7 @@ def serve(
     from simulator.servers.serve import Options, ServeError, read_address, serve
     from simulator.store import StoreError
 
-    configuration = Configuration() if plan is None else _read_configuration(plan)
+    configuration = Configuration() if plan is None else read_configuration(plan)
     if seed is None:
         # A plan that names its seed has chosen; 0 is what a plan without one has.
         seed = configuration.setup.plan.seed or fresh_seed()
@@ -235,114 +223,8 @@ def _suite(*arguments: str) -> NoReturn:
 # --- commands that speak to a running simulator -----------------------------------------------------
 
 
-def _remote(command: _Command) -> _Command:
-    for option in (
-        click.option("--token", metavar="T", help="The admin token, if the simulator wants one."),
-        click.option("--account", default="default", show_default=True, help="The account that is meant."),
-        click.option("--url", default=DEFAULT_URL, show_default=True, help="Where the simulator's HTTP is."),
-    ):
-        command = option(command)
-    return command
-
-
-def _ask(url: str, account: str, token: str | None, question: Callable[[ControlClient], Any]) -> Any:
-    from simulator.client import ControlClient, ControlError
-
-    try:
-        with ControlClient(url, account, token) as client:
-            return question(client)
-    except ControlError as problem:
-        raise Trouble(str(problem)) from problem
-
-
-def _read_configuration(path: Path) -> Configuration:
-    from simulator.config import PlanError, read_configuration_file
-
-    try:
-        return read_configuration_file(path)
-    except PlanError as problem:
-        raise Trouble(str(problem)) from problem
-
-
-def _read_plan(path: Path) -> Setup:
-    from simulator.config import PlanError, read_plan_file
-
-    try:
-        return read_plan_file(path)
-    except PlanError as problem:
-        raise Trouble(str(problem)) from problem
-
-
-def _print_json(data: object) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-
-
-@cli.group()
-def plan() -> None:
-    """Check a fault plan, or change that of a running simulator."""
-
-
-@plan.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
-def plan_check(file: Path) -> None:
-    """Read FILE and say in plain words what it does."""
-    from simulator.config import explain, warnings
-
-    configuration = _read_configuration(file)
-    everybody = configuration.setup
-    for name, setup in ((None, everybody), *((name, it.setup) for name, it in configuration.tenancy.tenants)):
-        if name is not None:
-            click.echo(f"account {name}:")
-        for rule in setup.plan.rules:
-            click.echo(explain(rule))
-        for warning in warnings(setup):
-            click.echo(f"mind: {warning}", err=True)
-    rules = len(everybody.plan.rules)
-    click.echo(f"{file} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {everybody.plan.seed}")
-
-
-@plan.command("show")
-@_remote
-@click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON.")
-def plan_show(url: str, account: str, token: str | None, as_json: bool) -> None:
-    """Show the plan in force and how often each rule struck."""
-    from simulator.config import explain, read_rules
-
-    shown = _ask(url, account, token, lambda client: client.plan())
-    if as_json:
-        _print_json(shown)
-        return
-    if not shown["rules"]:
-        click.echo("no faults: every mail is taken")
-    for number, rule in enumerate(shown["rules"], 1):
-        seen, fired = rule.pop("seen"), rule.pop("fired")
-        (read,) = read_rules([rule], "plan", start=number)
-        click.echo(f"{explain(read)} Met {seen}, struck {fired}.")
-
-
-@plan.command("set")
-@click.argument("file", type=click.Path(path_type=Path))
-@_remote
-def plan_set(file: Path, url: str, account: str, token: str | None) -> None:
-    """Put the plan of FILE in force, in place of the former one."""
-    from simulator.config.written import setup_as_json
-
-    data = setup_as_json(_read_plan(file))
-    shown = _ask(url, account, token, lambda client: client.set_plan(data))
-    click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
-
-
-@plan.command("clear")
-@_remote
-@click.option("--all", "everything", is_flag=True, help="Also treat keys and limits as usual again.")
-def plan_clear(url: str, account: str, token: str | None, everything: bool) -> None:
-    """Take all rules away: the provider is healthy again."""
-    _ask(url, account, token, lambda client: client.heal(all=everything))
-    click.echo(f"account {account} has no faults any more")
-
-
 @cli.command()
-@_remote
+@remote
 @click.option("--advance", metavar="TIME", help="Move it ahead by so much: 90, 30s, 5m, 2h, 1d.")
 @click.option("--to", metavar="INSTANT", help="Move it ahead to an instant, like 2030-01-01T00:00:00Z.")
 def clock(url: str, account: str, token: str | None, advance: str | None, to: str | None) -> None:
@@ -366,7 +248,7 @@ def clock(url: str, account: str, token: str | None, advance: str | None, to: st
             return client.advance(seconds)
         return client.clock() if instant is None else client.set_clock(instant)
 
-    shown = _ask(url, account, token, question)
+    shown = ask(url, account, token, question)
     ahead = f"{shown['ahead_s']:g} s ahead of real time" if shown["ahead_s"] else "real time"
     click.echo(f"account {account}: {shown['now']} ({ahead})")
 
@@ -376,13 +258,13 @@ WIDE = 120
 
 
 @cli.command()
-@_remote
+@remote
 @click.option("--json", "as_json", is_flag=True, help="All facts as JSON.")
 def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
     """List what the provider really accepted."""
-    messages = _ask(url, account, token, lambda client: client.messages())
+    messages = ask(url, account, token, lambda client: client.messages())
     if as_json:
-        _print_json({"messages": messages})
+        print_json({"messages": messages})
         return
     if not messages:
         click.echo(f"account {account} has accepted nothing yet")
@@ -428,7 +310,7 @@ _FINDINGS = {
 
 
 @cli.command()
-@_remote
+@remote
 @click.option("--final", is_flag=True, help="Nothing more will come: what is still open is lost.")
 @click.option("--json", "as_json", is_flag=True, help="The whole verdict as JSON.")
 @click.pass_context
@@ -439,10 +321,10 @@ def verdict(
 
     Exit code 0: every promise was kept. 1: not, or it cannot be said yet.
     """
-    found = _ask(url, account, token, lambda client: client.verdict(final=final))
+    found = ask(url, account, token, lambda client: client.verdict(final=final))
     findings = [(name, each) for name in _FINDINGS for each in found.get(name, ())]
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         word = {True: "valid", False: "invalid", None: "undecided"}[found["valid"]]
         click.echo(f"{word}: {found['accepted_once']} of {found['obligations']} obligations accepted once")

@@ -1,0 +1,101 @@
+"""`simulator plan`: what plans there are, what one does, and changing that of a running simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simulator.cli.remote import ask, print_json, read_configuration, read_plan, remote
+
+
+@click.group()
+def plan() -> None:
+    """Check a fault plan, or change that of a running simulator.
+
+    PLAN is a file (TOML or JSON) or the name of one that comes along.
+    """
+
+
+@plan.command("list")
+def plan_list() -> None:
+    """List the plans that come along."""
+    from simulator.config import shipped_plans
+
+    known = shipped_plans()
+    width = max(map(len, known))
+    for name, says in known.items():
+        click.echo(f"{name:<{width}}  {says}")
+
+
+@plan.command("check")
+@click.argument("plan", metavar="PLAN")
+def plan_check(plan: str) -> None:
+    """Read PLAN and say in plain words what it does."""
+    from simulator.config import explain, warnings
+
+    configuration = read_configuration(plan)
+    everybody = configuration.setup
+    for name, setup in ((None, everybody), *((name, it.setup) for name, it in configuration.tenancy.tenants)):
+        if name is not None:
+            click.echo(f"account {name}:")
+        for rule in setup.plan.rules:
+            click.echo(explain(rule))
+        for warning in warnings(setup):
+            click.echo(f"mind: {warning}", err=True)
+    rules = len(everybody.plan.rules)
+    click.echo(f"{plan} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {everybody.plan.seed}")
+
+
+@plan.command("show")
+@remote
+@click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON.")
+def plan_show(url: str, account: str, token: str | None, as_json: bool) -> None:
+    """Show the plan in force and how often each rule struck."""
+    shown = ask(url, account, token, lambda client: client.plan())
+    if as_json:
+        print_json(shown)
+        return
+    _show(shown)
+
+
+@plan.command("set")
+@click.argument("plan", metavar="PLAN")
+@remote
+def plan_set(plan: str, url: str, account: str, token: str | None) -> None:
+    """Put PLAN in force, in place of the former one."""
+    from simulator.config.written import setup_as_json
+
+    data = setup_as_json(read_plan(plan))
+    shown = ask(url, account, token, lambda client: client.set_plan(data))
+    click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
+
+
+@plan.command("add")
+@click.argument("rules", metavar="RULE...", nargs=-1, required=True)
+@remote
+def plan_add(rules: tuple[str, ...], url: str, account: str, token: str | None) -> None:
+    """Append rules to the plan in force, each in one line: "503 for 10 s", "lose 2 answers"."""
+    shown = ask(url, account, token, lambda client: client.add_rules(*rules))
+    _show(shown)
+
+
+@plan.command("clear")
+@remote
+@click.option("--all", "everything", is_flag=True, help="Also treat keys and limits as usual again.")
+def plan_clear(url: str, account: str, token: str | None, everything: bool) -> None:
+    """Take all rules away: the provider is healthy again."""
+    ask(url, account, token, lambda client: client.heal(all=everything))
+    click.echo(f"account {account} has no faults any more")
+
+
+def _show(shown: dict[str, Any]) -> None:
+    """Say what each rule does and did."""
+    from simulator.config import explain, read_rules
+
+    if not shown["rules"]:
+        click.echo("no faults: every mail is taken")
+    for number, rule in enumerate(shown["rules"], 1):
+        seen, fired, over = rule.pop("seen"), rule.pop("fired"), rule.pop("over")
+        (read,) = read_rules([rule], "plan", start=number)
+        click.echo(f"{explain(read)} Met {seen}, struck {fired}{', and is over' if over else ''}.")

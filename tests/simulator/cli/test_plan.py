@@ -1,0 +1,93 @@
+"""`simulator plan`: what comes along, what a plan does, and changing one while the simulator runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simulator.cli import cli, run
+from simulator.config import shipped_plans
+from tests.simulator.running import Running, ask, mail, request, running
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Running]:
+    with running() as service:
+        yield service
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["plan", *arguments])
+
+
+def url(simulator: Running) -> tuple[str, str]:
+    return "--url", str(simulator.service.ready["http"])
+
+
+def test_every_plan_that_comes_along_is_listed_with_what_it_does() -> None:
+    listed = invoke("list").output
+
+    for name, says in shipped_plans().items():
+        assert any(line.split(maxsplit=1) == [name, says] for line in listed.splitlines())
+
+
+@pytest.mark.parametrize("name", shipped_plans())
+def test_every_plan_that_comes_along_is_a_good_one(name: str) -> None:
+    checked = invoke("check", name)
+
+    assert checked.exit_code == 0
+    assert "mind:" not in checked.output
+    assert checked.output.splitlines()[-1].startswith(f"{name} is a good plan: ")
+
+
+def test_the_plans_of_accounts_are_checked_too(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('rules = ["hang"]\n[accounts.shop]\nrules = ["503 first 0"]\n')
+    checked = CliRunner().invoke(cli, ["plan", "check", str(path)])
+
+    assert checked.stdout.splitlines() == [
+        'hang: at SMTP "message" and HTTP "accept", every time, hang.',
+        "account shop:",
+        '503 first 0: at HTTP "accept", on the first 0 occasions, answer 503.',
+        f"{path} is a good plan: 1 rule, seed 0",
+    ]
+    assert checked.stderr == 'mind: rule 1 ("503 first 0") can never strike: first = 0\n'
+
+
+def test_a_plan_is_changed_while_the_simulator_runs(simulator: Running) -> None:
+    """Named, appended to in one line, shown with what each rule did, and taken away again."""
+    where = url(simulator)
+    assert invoke("set", "lost-answers", *where).output == "in force for account default: 1 rules\n"
+    added = invoke("add", "503 first 1", "429 retry-after 3", *where).output.splitlines()
+    assert added[1] == '503 first 1: at HTTP "accept", on the first occasion, answer 503. Met 0, struck 0.'
+    assert len(added) == 3
+    assert ask(simulator, request(mail())).status == 503
+    assert ask(simulator, request(mail())).status == 429
+
+    shown = invoke("show", *where).output.splitlines()
+    assert shown[1].endswith("Met 2, struck 1, and is over.")
+    assert shown[2].endswith("Met 1, struck 1.")
+    as_json = json.loads(invoke("show", "--json", *where).output)
+    assert [rule["over"] for rule in as_json["rules"]] == [False, True, False]
+    invoke("clear", *where)
+    assert invoke("show", *where).output == "no faults: every mail is taken\n"
+
+
+def test_a_line_that_is_not_understood_is_pointed_at(
+    simulator: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "add", "503 frist 2", *url(simulator)]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        'simulator: POST plan: rule 1: "frist" (word 2 of "503 frist 2") is not understood;'
+        ' did you mean "first"?\n'
+    )
+
+
+def test_adding_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "add"]) == 2
+    assert "Missing argument" in capsys.readouterr().err
