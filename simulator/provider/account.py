@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Self
 
 from simulator.provider.aftermath import Aftermath
 from simulator.provider.api import ApiRules
 from simulator.provider.clock import AccountClock
 from simulator.provider.idempotency import KeyRules, Keys
-from simulator.provider.ledger import Attempt, Decision, Ledger
+from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Plan, PlanState
@@ -46,25 +47,40 @@ class Account:
     plan: PlanState
     limiter: Limiter
     aftermath: Aftermath
+    ledger: Ledger
+    keys: Keys
     clock: AccountClock = field(default_factory=AccountClock)
-    ledger: Ledger = field(default_factory=Ledger)
-    keys: Keys = field(default_factory=Keys)
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    """Those that go on, and the newest of those that have ended; older ones are the store's."""
     decisions: list[Decision] = field(default_factory=list)
+    """The newest ones."""
     obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
     @classmethod
-    def fresh(cls, name: str, setup: Setup, now: datetime) -> Self:
+    def fresh(cls, name: str, setup: Setup, now: datetime, past: Past = NoPast()) -> Self:
         """Return an account in which nothing has happened yet."""
+        ledger = Ledger(account=name, past=past)
         return cls(
             name=name,
             setup=setup,
             plan=PlanState(setup.plan, planted_at=now),
             limiter=Limiter(limits=setup.throughput),
             aftermath=Aftermath(account=name),
+            ledger=ledger,
+            keys=Keys(ledger=ledger),
         )
+
+    def let_go(self) -> None:
+        """Leave the oldest attempts that have ended, and the oldest decisions, to the store."""
+        most = self.ledger.window
+        if len(self.attempts) > most + most // 8:
+            ended = (id_ for id_, each in self.attempts.items() if each.state is AttemptState.CLOSED)
+            for id_ in list(islice(ended, len(self.attempts) - most)):
+                del self.attempts[id_]
+        if len(self.decisions) > most + most // 8:
+            del self.decisions[:-most]
 
     def set_up(self, setup: Setup, now: datetime) -> None:
         """Take another plan, other key rules and limits; counters start anew. `now` is the account's time."""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from simulator.provider.answer import Reason, Words
-from simulator.provider.ledger import Acceptance, number_of
+from simulator.provider.ledger import Acceptance, Ledger, number_of
 
 #: Where a key is looked for.
 CARRIERS = ("header", "body", "either")
@@ -180,11 +180,19 @@ class Kept:
 # --- the keys of one account ------------------------------------------------------------------------
 
 
+#: So many keys remember something besides acceptances; of more, the oldest are forgotten.
+KEPT = 50_000
+
+
 @dataclass(slots=True)
 class Keys:
-    """The keys of one account: two accounts with the same key do not meet."""
+    """The keys of one account: two accounts with the same key do not meet.
 
-    _done: dict[str, Acceptance | Kept] = field(default_factory=dict)
+    What a key has led to stands in the ledger; only what the ledger does not say is kept here.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    _kept: dict[str, Kept] = field(default_factory=dict)
     _in_flight: dict[str, tuple[str, str]] = field(default_factory=dict)
     _claims: dict[str, list[str]] = field(default_factory=dict)
     """By attempt: the keys that it has in flight."""
@@ -193,7 +201,7 @@ class Keys:
         self, key: str, fingerprint: str, attempt: str, rules: KeyRules, now: datetime
     ) -> Fresh | Replay | Conflict | Outstanding:
         """Say what a request of `attempt` with this key is."""
-        done = self._done.get(key)
+        done = self._kept.get(key) or self.ledger.latest_with_key(key)
         # One whose window is over is kept all the same: a longer window set later must find it, as after a restart.
         if done is not None and now < _at(done) + timedelta(seconds=rules.window_s):
             return _found(done, fingerprint, rules)
@@ -211,15 +219,18 @@ class Keys:
         if self._in_flight.setdefault(key, (attempt, fingerprint))[0] == attempt:
             self._claims.setdefault(attempt, []).append(key)
 
-    def finish(self, key: str, acceptance: Acceptance) -> None:
-        """Bind a key to the acceptance it led to."""
+    def finish(self, key: str) -> None:
+        """A key has led to an acceptance, which the ledger has by now."""
         self._in_flight.pop(key, None)
-        self._done[key] = acceptance
+        self._kept.pop(key, None)
 
     def keep(self, key: str, kept: Kept) -> None:
         """Let a key remember this, whatever it knew before."""
         self._in_flight.pop(key, None)
-        self._done[key] = kept
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
 
     def failed(self, key: str, kept: Kept, rules: KeyRules) -> bool:
         """A request ended with an error and nothing was booked: tell whether its key remembers that."""
@@ -232,9 +243,12 @@ class Keys:
 
     def recall(self, key: str, done: Acceptance | Kept) -> None:
         """Take up what a former process knew; of two, the one of the later attempt counts."""
-        known = self._done.get(key)
-        if known is None or _age(known) <= _age(done):
-            self._done[key] = done
+        if isinstance(done, Kept):
+            known = self._kept.get(key) or self.ledger.latest_with_key(key)
+            if known is None or _age(known) <= _age(done):
+                self.keep(key, done)
+        elif key in self._kept and _age(self._kept[key]) <= _age(done):
+            del self._kept[key]
 
     def release(self, attempt: str) -> None:
         """Forget what this attempt had in flight: it has ended."""

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.message import Dsn
-from simulator.provider.search import PAGE, Page, Search, bare, folded, page_of
+from simulator.provider.search import Search, bare, folded
 
 #: So many of the newest mails, attempts and decisions are held in memory; older ones are the store's.
-WINDOW = 10_000
+WINDOW = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,75 +158,161 @@ class Wiped:
     account: str
 
 
+class Past(Protocol):
+    """What is known of mails that the window has let go: a store, or nothing."""
+
+    def get(self, account: str, id_: str) -> Acceptance | None:
+        """Return the acceptance with this id."""
+        ...
+
+    def with_key(self, account: str, key: str) -> list[Acceptance]:
+        """Return the acceptances with this idempotency key, oldest first."""
+        ...
+
+    def with_message_id(self, account: str, message_id: str) -> list[Acceptance]:
+        """Return the acceptances with this Message-ID (angle brackets or not), oldest first."""
+        ...
+
+    def acceptances(self, account: str) -> Iterator[Acceptance]:
+        """Yield every acceptance, oldest first; those in the window may be among them."""
+        ...
+
+
+class NoPast:
+    """What is not in the window is nowhere."""
+
+    def get(self, account: str, id_: str) -> Acceptance | None:
+        return None
+
+    def with_key(self, account: str, key: str) -> list[Acceptance]:
+        return []
+
+    def with_message_id(self, account: str, message_id: str) -> list[Acceptance]:
+        return []
+
+    def acceptances(self, account: str) -> Iterator[Acceptance]:
+        return iter(())
+
+
 @dataclass(slots=True)
 class Ledger:
-    """The acceptances of one account, in order, with the look-ups that senders and people need."""
+    """The acceptances of one account, in order, with the look-ups that senders and people need.
 
+    `acceptances` is the window: the newest of them. A look-up by name that the window cannot answer alone asks the
+    past as well; a search over everything is the store's work.
+    """
+
+    account: str = "default"
+    past: Past = NoPast()
+    window: int = WINDOW
     acceptances: list[Acceptance] = field(default_factory=list)
     _by_id: dict[str, Acceptance] = field(default_factory=dict)
     _by_key: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_message_id: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
     _copies: Counter[str] = field(default_factory=Counter)
+    _newest: int = 0
 
     def book(self, acceptance: Acceptance) -> None:
         """Enter an acceptance. Ids are unique by construction."""
         assert acceptance.id not in self._by_id, f"acceptance {acceptance.id} booked twice"
         self.acceptances.append(acceptance)
-        self._by_id[acceptance.id] = acceptance
+        self._newest = acceptance.number
         self._copies[acceptance.sha256] += 1
-        if acceptance.key is not None:
-            self._by_key.setdefault(acceptance.key, []).append(acceptance)
-        if acceptance.message_id is not None:
-            self._by_message_id.setdefault(bare(acceptance.message_id) or "", []).append(acceptance)
-        for recipient in acceptance.recipients:
-            self._by_recipient.setdefault(folded(recipient), []).append(acceptance)
+        self._by_id[acceptance.id] = acceptance
+        for index, name in self._names(acceptance):
+            known = index.get(name)
+            if known is None:
+                index[name] = [acceptance]
+            else:
+                known.append(acceptance)
+        if len(self.acceptances) >= self.window + self.window // 8 + 1:
+            self._let_go(len(self.acceptances) - self.window)
+
+    @property
+    def has_older(self) -> bool:
+        """Tell whether there were acceptances that are not in the window."""
+        return self._newest > len(self.acceptances)
 
     def get(self, id_: str) -> Acceptance | None:
-        return self._by_id.get(id_)
-
-    def copies(self, sha256: str) -> int:
-        """Return how many acceptances there are of the very same bytes."""
-        return self._copies[sha256]
+        found = self._by_id.get(id_)
+        if found is None and self.has_older:
+            return self.past.get(self.account, id_)
+        return found
 
     def with_key(self, key: str) -> list[Acceptance]:
-        return list(self._by_key.get(key, ()))
+        return self._named(self._by_key.get(key, ()), lambda: self.past.with_key(self.account, key))
+
+    def latest_with_key(self, key: str) -> Acceptance | None:
+        """Return the newest acceptance with this idempotency key."""
+        known = self._by_key.get(key)
+        if known is not None:
+            return known[-1]
+        found = self.past.with_key(self.account, key) if self.has_older else ()
+        return found[-1] if found else None
 
     def with_message_id(self, message_id: str) -> list[Acceptance]:
         """Find by Message-ID, with or without its angle brackets."""
-        return list(self._by_message_id.get(bare(message_id) or "", ()))
+        return self._named(
+            self._by_message_id.get(bare(message_id) or "", ()),
+            lambda: self.past.with_message_id(self.account, message_id),
+        )
 
-    def to_recipient(self, recipient: str) -> list[Acceptance]:
-        return list(self._by_recipient.get(folded(recipient), ()))
+    def copies(self, sha256: str) -> int:
+        """Return how many acceptances in the window have the very same bytes."""
+        return self._copies[sha256]
+
+    def everything(self) -> Iterator[Acceptance]:
+        """Yield every acceptance, oldest first."""
+        last = 0
+        if self.has_older:
+            for each in self.past.acceptances(self.account):
+                last = each.number
+                yield each
+        yield from (each for each in tuple(self.acceptances) if each.number > last)
+
+    def _names(self, each: Acceptance) -> Iterator[tuple[dict[str, list[Acceptance]], str]]:
+        """Yield by which names a mail is found."""
+        if each.key is not None:
+            yield self._by_key, each.key
+        if each.message_id is not None:
+            yield self._by_message_id, bare(each.message_id) or ""
+        for recipient in each.recipients:
+            yield self._by_recipient, folded(recipient)
+
+    def _named(self, here: Sequence[Acceptance], older: Callable[[], list[Acceptance]]) -> list[Acceptance]:
+        if not self.has_older:
+            return list(here)
+        return [each for each in older() if each.id not in self._by_id] + list(here)
+
+    def _let_go(self, how_many: int) -> None:
+        """Leave the oldest to the past."""
+        gone = self.acceptances[:how_many]
+        del self.acceptances[:how_many]
+        for each in gone:
+            del self._by_id[each.id]
+            self._copies[each.sha256] -= 1
+            if not self._copies[each.sha256]:
+                del self._copies[each.sha256]
+            for index, name in self._names(each):
+                known = index[name]
+                # In order, so the oldest stands in front.
+                known.pop(0)
+                if not known:
+                    del index[name]
 
     def search(self, search: Search) -> list[Acceptance]:
-        """Return the acceptances that are wanted, oldest first."""
+        """Return the acceptances in the window that are wanted, oldest first."""
         found: Iterable[Acceptance]
         if search.to is not None:
-            found = self.to_recipient(search.to)
+            found = self._by_recipient.get(folded(search.to), ())
         elif search.key is not None:
-            found = self.with_key(search.key)
+            found = self._by_key.get(search.key, ())
         elif search.message_id is not None:
-            found = self.with_message_id(search.message_id)
+            found = self._by_message_id.get(bare(search.message_id) or "", ())
         else:
             found = self.acceptances
         return [each for each in found if search.matches(each)]
-
-    def page(
-        self, search: Search, *, after: int | None = None, limit: int = PAGE, newest_first: bool = False
-    ) -> Page[Acceptance]:
-        """Return some of those that are wanted, from the one after number `after` on."""
-        found = self.search(search)
-        if newest_first:
-            found.reverse()
-        return page_of(
-            (
-                (each.number, each)
-                for each in found
-                if after is None or (each.number < after if newest_first else each.number > after)
-            ),
-            limit,
-        )
 
     def dump(self) -> Iterator[str]:
         """Yield one canonical JSON line per acceptance: equal ledgers give equal bytes."""

@@ -47,6 +47,8 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
+    NoPast,
+    Past,
     Sent,
     Tried,
     Wiped,
@@ -108,10 +110,18 @@ class Provider:
     """
 
     def __init__(
-        self, *, seed: int = 0, setup: Setup = Setup(), tenancy: Tenancy = Tenancy(), now: datetime
+        self,
+        *,
+        seed: int = 0,
+        setup: Setup = Setup(),
+        tenancy: Tenancy = Tenancy(),
+        past: Past = NoPast(),
+        now: datetime,
     ) -> None:
+        """`past` finds what the accounts do not hold in memory any more."""
         self.seed = seed
         self._setup = setup
+        self._past = past
         self._unknown = tenancy.unknown
         self._tenants = dict(tenancy.tenants)
         self._owner = {credential: name for name, it in tenancy.tenants for credential in it.credentials}
@@ -137,7 +147,7 @@ class Provider:
         if known is None:
             tenant = self._tenants.get(name)
             setup = self._setup if tenant is None else tenant.setup
-            known = self.accounts[name] = Account.fresh(name, setup, now)
+            known = self.accounts[name] = Account.fresh(name, setup, now, self._past)
         return known
 
     def account_of(self, credential: str | None) -> str:
@@ -322,6 +332,7 @@ class Provider:
             # A kept connection on which nothing is asked is no load; over SMTP it is.
             self.gone(attempt.connection)
         self._keep(attempt)
+        account.let_go()
 
     def gone(self, connection: str) -> None:
         """A connection has ended: it does not count among the parallel ones any more."""
@@ -343,6 +354,7 @@ class Provider:
 
     def restore(self, records: Iterable[Record], now: datetime) -> None:
         """Take up where a former process ended. Bodies are not needed: `Booked.raw` may be empty."""
+        orphans: dict[str, Attempt] = {}
         for record in records:
             match record:
                 case Booked(acceptance=acceptance):
@@ -355,11 +367,13 @@ class Provider:
                     if acceptance.key is not None:
                         account.keys.recall(acceptance.key, acceptance)
                 case Tried(attempt=attempt):
+                    account = self.account(attempt.account, now)
+                    account.attempts[attempt.id] = attempt
+                    orphans.pop(attempt.id, None)
                     if attempt.state is not AttemptState.CLOSED:
                         # Its connection died with the process that wrote this line.
                         attempt.state = AttemptState.CLOSED
-                    account = self.account(attempt.account, now)
-                    account.attempts[attempt.id] = attempt
+                        orphans[attempt.id] = attempt
                     self._opened = max(self._opened, attempt.number)
                     if attempt.kept is not None:
                         account.keys.recall(*kept.read(attempt.kept, attempt.id))
@@ -379,6 +393,8 @@ class Provider:
                     account = self.account(name, now)
                     account.clock.ahead = timedelta(seconds=ahead_s)
                     account.plan.replant(account.clock.now(now))
+        for attempt in orphans.values():
+            self._keep(attempt)
 
     # --- promises and look-ups ----------------------------------------------------------------------
 
@@ -391,7 +407,7 @@ class Provider:
     def judge(self, name: str, now: datetime, *, final: bool = False) -> Judgement:
         """Compare an account's promises with its ledger."""
         account = self.account(name, now)
-        return judge(list(account.obligations.values()), account.ledger.acceptances, final=final)
+        return judge(list(account.obligations.values()), account.ledger.everything(), final=final)
 
     def open_look_up(self, account: str, peer: str, connection: str, query: Query, now: datetime) -> Attempt:
         """A sender looks mail up. That is no attempt of the ledger's, but rules and people see it as they see those."""
@@ -649,7 +665,7 @@ class Provider:
         account.ledger.book(acceptance)
         if submission.key is not None:
             # Whether keys are honoured is asked when they are looked up; what happened is remembered anyway.
-            account.keys.finish(submission.key, acceptance)
+            account.keys.finish(submission.key)
         attempt.accepted = taken
         # The attempt goes first: whoever finds the acceptance after a crash finds its attempt too.
         self._keep(attempt)

@@ -23,6 +23,7 @@ from simulator.clock import Clock, SystemClock
 from simulator.provider.provider import Provider, Record, Setup
 from simulator.provider.tenancy import Tenancy
 from simulator.servers.alarms import Alarms
+from simulator.servers.archive import Archive
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
@@ -125,7 +126,9 @@ class Service:
     async def _start(self) -> None:
         options, now = self.options, self.clock.now()
         self.store = self._open_ledger()
-        self.provider = Provider(seed=options.seed, setup=options.setup, tenancy=options.tenancy, now=now)
+        self.provider = Provider(
+            seed=options.seed, setup=options.setup, tenancy=options.tenancy, past=self.store, now=now
+        )
         try:
             self.provider.restore(self.store.load(), now)
         except StoreError as problem:
@@ -145,10 +148,11 @@ class Service:
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
         )
+        self.archive = Archive(self.provider, self.store, self.committer)
         self.control = ControlApi(
             self.provider,
             self.holds,
-            self.store,
+            self.archive,
             self.committer,
             self.moves,
             self.clock,

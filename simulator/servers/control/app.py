@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator.clock import Clock
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
+from simulator.servers.archive import Archive
 from simulator.servers.control import attempts, events, health, messages, obligations, plan, stream
 from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
@@ -30,7 +31,7 @@ from simulator.servers.control.problems import Refusal, problem
 from simulator.servers.control.said import Said
 from simulator.servers.feed import Feed
 from simulator.servers.wire import Holds
-from simulator.store import Store, StoreError
+from simulator.store import StoreError
 from simulator.store.committer import Committer
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
@@ -65,7 +66,7 @@ class ControlApi:
         self,
         provider: Provider,
         holds: Holds,
-        store: Store,
+        archive: Archive,
         committer: Committer,
         moves: Moves,
         clock: Clock,
@@ -78,7 +79,7 @@ class ControlApi:
         context = Context(
             provider=provider,
             holds=holds,
-            store=store,
+            archive=archive,
             committer=committer,
             moves=moves,
             clock=clock,

@@ -6,8 +6,7 @@ from starlette.responses import Response
 
 from simulator import shapes
 from simulator.provider.ledger import Attempt, AttemptState
-from simulator.provider.provider import Account
-from simulator.provider.search import AttemptSearch, page_of
+from simulator.provider.search import AttemptSearch
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Endpoint, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
@@ -28,26 +27,22 @@ FILTERS = (
 
 
 async def list_attempts(context: Context, asked: Asked) -> Response:
-    found = _find(asked.account, _wanted(asked))
-    after, newest_first = asked.given["after"], asked.given["newest_first"]
-    if newest_first:
-        found.reverse()
-    page = page_of(
-        (
-            (each.number, each)
-            for each in found
-            if after is None or (each.number < after if newest_first else each.number > after)
-        ),
-        asked.given["limit"],
+    page = await context.archive.attempts(
+        asked.account,
+        _wanted(asked),
+        after=asked.given["after"],
+        limit=asked.given["limit"],
+        newest_first=asked.given["newest_first"],
     )
     return Said(shapes.Attempts(attempts=[shown(each) for each in page.found], next=following(page.cursor)))
 
 
 async def wait_for_attempts(context: Context, asked: Asked) -> Response:
-    wanted, count, limit = _wanted(asked), asked.given["count"], asked.given["limit"]
+    count, limit = asked.given["count"], asked.given["limit"]
+    watch = await context.archive.watch_attempts(asked.account, _wanted(asked), max(count, limit + 1))
 
     def look() -> tuple[tuple[list[shapes.Attempt], int | None], bool]:
-        found = _find(context.again(asked.account), wanted)
+        found = watch()
         # As JSON at once: an attempt goes on changing while we write.
         page = [shown(each) for each in found[:limit]]
         return (page, found[limit - 1].number if len(found) > limit else None), len(found) >= count
@@ -58,13 +53,6 @@ async def wait_for_attempts(context: Context, asked: Asked) -> Response:
 
 def _wanted(asked: Asked) -> AttemptSearch:
     return AttemptSearch(**{each.name: asked.given[each.name] for each in FILTERS})
-
-
-def _find(account: Account, wanted: AttemptSearch) -> list[Attempt]:
-    """Return the attempts that are wanted, oldest first."""
-    return sorted(
-        (each for each in account.attempts.values() if wanted.matches(each)), key=lambda each: each.number
-    )
 
 
 def shown(attempt: Attempt) -> shapes.Attempt:

@@ -8,10 +8,10 @@ from datetime import datetime
 from simulator.clock import Clock
 from simulator.provider.provider import Account, Provider
 from simulator.servers.alarms import Alarms
+from simulator.servers.archive import Archive
 from simulator.servers.control.moves import Moves
 from simulator.servers.feed import Feed
 from simulator.servers.wire import Holds
-from simulator.store import Store
 from simulator.store.committer import Committer
 
 
@@ -21,7 +21,7 @@ class Context:
 
     provider: Provider
     holds: Holds
-    store: Store
+    archive: Archive
     committer: Committer
     moves: Moves
     clock: Clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
@@ -49,28 +49,29 @@ FILTERS = (
 
 
 async def list_messages(context: Context, asked: Asked) -> Response:
-    page = asked.account.ledger.page(
+    page = await context.archive.messages(
+        asked.account.name,
         _wanted(asked),
         after=asked.given["after"],
         limit=asked.given["limit"],
         newest_first=asked.given["newest_first"],
     )
-    found = [shown(asked.account, each) for each in page.found]
+    found = await _all_shown(context, asked.account, page.found)
     return Said(shapes.Messages(messages=found, next=following(page.cursor)))
 
 
 async def wait_for_messages(context: Context, asked: Asked) -> Response:
-    wanted, count = _wanted(asked), asked.given["count"]
+    count, limit = asked.given["count"], asked.given["limit"]
+    watch = await context.archive.watch_messages(asked.account, _wanted(asked), max(count, limit + 1))
 
     def look() -> tuple[list[Acceptance], bool]:
-        found = context.again(asked.account).ledger.search(wanted)
+        found = watch()
         return found, len(found) >= count
 
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
-    account, limit = context.again(asked.account), asked.given["limit"]
     return Said(
         shapes.MessagesFound(
-            messages=[shown(account, each) for each in found[:limit]],
+            messages=await _all_shown(context, asked.account, found[:limit]),
             next=following(found[limit - 1].number if len(found) > limit else None),
             complete=complete,
         )
@@ -78,13 +79,13 @@ async def wait_for_messages(context: Context, asked: Asked) -> Response:
 
 
 async def show_message(context: Context, asked: Asked) -> Response:
-    return Said(shown(asked.account, _acceptance(asked)))
+    (found,) = await _all_shown(context, asked.account, [_acceptance(asked)])
+    return Said(found)
 
 
 async def show_raw(context: Context, asked: Asked) -> Response:
     acceptance = _acceptance(asked)
-    await context.committer.commit()
-    raw = await asyncio.to_thread(context.store.body, acceptance.account, acceptance.id)
+    raw = await context.archive.raw(acceptance)
     if raw is None:
         raise Refusal(404, f"the bytes of {acceptance.id} are not kept any more")
     # What senders send must not run as a page of ours.
@@ -104,8 +105,13 @@ def _wanted(asked: Asked) -> Search:
     return Search(**{each.name: asked.given[each.name] for each in FILTERS})
 
 
-def shown(account: Account, each: Acceptance) -> shapes.Message:
-    """Return an acceptance as the control API shows it."""
+async def _all_shown(context: Context, account: Account, found: Sequence[Acceptance]) -> list[shapes.Message]:
+    copies = await context.archive.copies(account.name, found) if found else {}
+    return [shown(each, copies[each.sha256]) for each in found]
+
+
+def shown(each: Acceptance, copies: int) -> shapes.Message:
+    """Return an acceptance as the control API shows it. `copies`: how many there are of its body."""
     return shapes.Message(
         id=each.id,
         account=each.account,
@@ -122,7 +128,7 @@ def shown(account: Account, each: Acceptance) -> shapes.Message:
         fate=each.fate.value,
         fates={recipient: each.destiny_of(recipient).fate.value for recipient in each.recipients},
         dsn=_dsn(each.dsn),
-        copies_of_body=account.ledger.copies(each.sha256),
+        copies_of_body=copies,
         attempt=each.attempt,
     )
 

@@ -37,7 +37,7 @@ async def enter_obligations(context: Context, asked: Asked) -> Response:
 
 
 async def show_verdict(context: Context, asked: Asked) -> Response:
-    judgement = context.provider.judge(asked.account.name, context.now(), final=asked.given["final"])
+    judgement = await context.archive.judge(asked.account.name, context.now(), final=asked.given["final"])
     return Said(judgement.as_json())
 
 

@@ -49,9 +49,8 @@ def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
             case Booked(acceptance=acceptance):
                 account = provider.accounts.get(acceptance.account)
                 if account is not None and feed.is_heard(acceptance.account):
-                    feed.publish(
-                        acceptance.account, "acceptance", encode(messages.shown(account, acceptance))
-                    )
+                    copies = account.ledger.copies(acceptance.sha256)
+                    feed.publish(acceptance.account, "acceptance", encode(messages.shown(acceptance, copies)))
             case Decided(decision=decision):
                 if feed.is_heard(decision.account):
                     feed.publish(decision.account, "decision", encode(_decision(decision)))

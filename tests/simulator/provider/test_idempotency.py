@@ -44,9 +44,20 @@ def in_flight() -> Keys:
     return keys
 
 
+def finish(keys: Keys, done: Acceptance) -> None:
+    keys.ledger.book(done)
+    keys.finish("k")
+
+
+def recall(keys: Keys, done: Acceptance | Kept) -> None:
+    if isinstance(done, Acceptance):
+        keys.ledger.book(done)
+    keys.recall("k", done)
+
+
 def finished() -> Keys:
     keys = in_flight()
-    keys.finish("k", DONE)
+    finish(keys, DONE)
     return keys
 
 
@@ -103,7 +114,7 @@ def test_a_look_up_changes_nothing() -> None:
 def test_a_second_acceptance_takes_the_key_over() -> None:
     keys = finished()
     again = acceptance(2, key="k", accepted_at=after(100))
-    keys.finish("k", again)
+    finish(keys, again)
 
     assert look(keys, at_s=101) == Replay(again)
     assert DONE.accepted_at == NOW
@@ -227,7 +238,7 @@ def test_after_a_restart_the_later_attempt_counts(turned: bool) -> None:
     memories: list[Acceptance | Kept] = [kept(attempt="att_2"), booked]
     keys = Keys()
     for each in reversed(memories) if turned else memories:
-        keys.recall("k", each)
+        recall(keys, each)
 
     assert look(keys, failed="replay") == Replay(booked)
 
@@ -235,7 +246,19 @@ def test_after_a_restart_the_later_attempt_counts(turned: bool) -> None:
 def test_after_a_restart_what_an_attempt_kept_counts_more_than_what_it_booked() -> None:
     """A batch has booked under its key, and remembers the whole answer; so does one that lied."""
     keys = Keys()
-    keys.recall("k", acceptance(3, key="k", fingerprint="f", batch="att_1"))
-    keys.recall("k", kept(failed=False))
+    recall(keys, acceptance(3, key="k", fingerprint="f", batch="att_1"))
+    recall(keys, kept(failed=False))
 
     assert look(keys) == Replay(words=NO)
+
+
+def test_of_what_stands_in_no_ledger_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is forgotten first; a mistake of a sender must not fill our memory."""
+    monkeypatch.setattr("simulator.provider.idempotency.KEPT", 2)
+    keys = Keys()
+    for key in ("a", "b", "a", "c"):
+        keys.keep(key, kept())
+
+    assert keys.look_up("b", "f", "att_2", KeyRules(failed="replay"), NOW) == Fresh()
+    for key in ("a", "c"):
+        assert keys.look_up(key, "f", "att_2", KeyRules(failed="replay"), NOW) == Replay(words=NO)

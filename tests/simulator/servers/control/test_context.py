@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
+from simulator.servers.archive import Archive
 from simulator.servers.control.context import Context
 from simulator.servers.control.moves import Moves
 from simulator.servers.feed import Feed
@@ -20,11 +21,12 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 def test_an_account_is_looked_up_again_after_a_reset() -> None:
     """A reset puts another one in its place; whoever waited must not look at the forgotten one."""
     provider, store = Provider(now=NOW), MemoryStore()
+    committer = Committer(provider.records, store)
     context = Context(
         provider=provider,
         holds=Holds(),
-        store=store,
-        committer=Committer(provider.records, store),
+        archive=Archive(provider, store, committer),
+        committer=committer,
         moves=Mock(Moves),
         clock=Mock(now=lambda: NOW),
         alarms=Mock(Alarms),
