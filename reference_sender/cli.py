@@ -28,6 +28,7 @@ from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.store import Enqueued, Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import InvalidSettings
+from reference_sender.templates import Templates
 from reference_sender.wiring import DATABASE, OPTIONS, Option, Parts, Sender, build, options_from
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -121,15 +122,18 @@ def cli(context: click.Context) -> None:
 @click.option("--recreate", is_flag=True, help="Drop the tables first. Deletes every mail in the outbox.")
 @click.pass_obj
 def init(parts: Parts, database_url: str, recreate: bool) -> None:
-    """Create the tables of the outbox, where they are missing."""
+    """Create the tables of the outbox, or bring older ones up to this version. Mails stay as they are."""
     with _open(parts, database_url, check=False) as store:
         made = store.create(recreate=recreate)
         store.check()
         where = store.engine.url.render_as_string(hide_password=True)
         if recreate:
-            click.echo(f"created {' and '.join(made)} anew, empty, in {where}")
-        elif made:
-            click.echo(f"created {' and '.join(made)} in {where}")
+            click.echo(f"created {', '.join(made.created)} anew, empty, in {where}")
+        elif made.created:
+            click.echo(f"created {', '.join(made.created)} in {where}")
+        elif made.steps:
+            for step in made.steps:
+                click.echo(f"brought up to version {step.version}: {step.what}")
         else:
             click.echo(f"nothing to do: the outbox is there already in {where}")
 
@@ -145,6 +149,19 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
 @click.option("--subject", default="", help="One line.")
 @click.option("--text", help="The plain text.")
 @click.option("--html", help="The HTML.")
+@click.option("--template", help="Render the mail from this template instead.")
+@click.option(
+    "--param", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the template."
+)
+@click.option(
+    "--templates",
+    "folder",
+    envvar="OUTBOX_TEMPLATES",
+    type=click.Path(path_type=Path),
+    default=Path("templates"),
+    show_default=True,
+    help="The folder with the templates.",
+)
 @click.option(
     "--attach",
     "files",
@@ -163,24 +180,38 @@ def enqueue_command(
     subject: str,
     text: str | None,
     html: str | None,
+    template: str | None,
+    parameters: tuple[str, ...],
+    folder: Path,
     files: tuple[Path, ...],
 ) -> None:
     """Put a mail into the outbox. It is sent by `work`."""
     with _open(parts, database_url) as store:
         if jsonl:
-            _answer_lines(parts, store)
+            _answer_lines(parts, store, Templates(folder))
             return
         if not key or not sender or not recipients:
             raise click.UsageError("--key, --from and --to are needed (or --jsonl)")
-        mail = Mail(
-            sender=sender,
-            recipients=recipients,
-            subject=subject,
-            text=text,
-            html=html,
-            attachments=tuple(_attachment(file) for file in files),
+        attachments = tuple(_attachment(file) for file in files)
+        given = _parameters(parameters)
+        if template is None:
+            mail = Mail(
+                sender=sender,
+                recipients=recipients,
+                subject=subject,
+                text=text,
+                html=html,
+                attachments=attachments,
+            )
+        elif subject or text is not None or html is not None:
+            raise click.UsageError("--template brings subject, text and html; leave them out")
+        else:
+            mail = Templates(folder).mail(
+                template, given, sender=sender, recipients=recipients, attachments=attachments
+            )
+        done = _enqueue(
+            parts, store, mail, key=key, template=template, parameters=given if template else None
         )
-        done = _enqueue(parts, store, mail, key=key)
         what = "enqueued" if done.created else "was there already"
         for message_id in done.message_ids:
             click.echo(f"{key} {what}: {message_id}")
@@ -313,6 +344,8 @@ def _enqueue(
     key: str,
     priority: int = 0,
     expires_at: datetime | None = None,
+    template: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     rollback: bool = False,
 ) -> Enqueued:
     """The business transaction of somebody who has no other business than this mail."""
@@ -324,11 +357,23 @@ def _enqueue(
             now=parts.clock.now(),
             priority=priority,
             expires_at=expires_at,
+            template=template,
+            parameters=parameters,
             key_for=parts.key_for,
         )
         if rollback:
             transaction.rollback()
     return done
+
+
+def _parameters(texts: Sequence[str]) -> dict[str, str]:
+    given = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"--param is {text!r}; write it like --param number=1234")
+        given[name] = value
+    return given
 
 
 def _attachment(file: Path) -> Attachment:
@@ -353,18 +398,18 @@ _TEN_YEARS_S = 315_360_000
 
 _FIELDS = frozenset(
     {"op", "key", "from", "to", "subject", "text", "html", "attachments", "headers", "rollback"}
-    | {"priority", "expires_in_s"}
+    | {"priority", "expires_in_s", "template", "parameters"}
 )
 
 
-def _answer_lines(parts: Parts, store: Store) -> None:
+def _answer_lines(parts: Parts, store: Store, templates: Templates) -> None:
     """The JSON-lines process: one request a line, one answer a line, until the input ends."""
     for line in sys.stdin.buffer:
         if line.strip():
-            click.echo(json.dumps(_answer(parts, store, line), ensure_ascii=False))
+            click.echo(json.dumps(_answer(parts, store, templates, line), ensure_ascii=False))
 
 
-def _answer(parts: Parts, store: Store, line: bytes) -> dict[str, Any]:
+def _answer(parts: Parts, store: Store, templates: Templates, line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -374,7 +419,7 @@ def _answer(parts: Parts, store: Store, line: bytes) -> dict[str, Any]:
     try:
         match request.get("op", "enqueue"):
             case "enqueue":
-                return _answer_enqueue(parts, store, request)
+                return _answer_enqueue(parts, store, templates, request)
             case "status":
                 return _status(parts, store)
             case other:
@@ -385,7 +430,9 @@ def _answer(parts: Parts, store: Store, line: bytes) -> dict[str, Any]:
         return _wrong(str(error))
 
 
-def _answer_enqueue(parts: Parts, store: Store, request: dict[str, Any]) -> dict[str, Any]:
+def _answer_enqueue(
+    parts: Parts, store: Store, templates: Templates, request: dict[str, Any]
+) -> dict[str, Any]:
     if unknown := sorted(request.keys() - _FIELDS):
         return _wrong(f"the field {unknown[0]!r} does not exist; there are {', '.join(sorted(_FIELDS))}")
     key, priority, expires_in_s = request.get("key"), request.get("priority", 0), request.get("expires_in_s")
@@ -397,11 +444,33 @@ def _answer_enqueue(parts: Parts, store: Store, request: dict[str, Any]) -> dict
         isinstance(expires_in_s, int | float) and 0 < expires_in_s <= _TEN_YEARS_S
     ):
         return _wrong('"expires_in_s" must be a number of seconds, greater than zero and at most ten years')
+    template, parameters = request.get("template"), request.get("parameters")
+    if template is not None and not isinstance(template, str):
+        return _wrong('"template" must be the name of a template')
+    if parameters is not None and (template is None or not isinstance(parameters, dict)):
+        return _wrong('"parameters" must be an object, and "template" must say what for')
+    if template is not None:
+        if brought := sorted({"subject", "text", "html"} & request.keys()):
+            return _wrong(f'"template" brings subject, text and html; leave out "{brought[0]}"')
+        # Read as a mail with any text first, so that addresses and attachments are checked by the same rules.
+        frame = parse_mail(request | {"text": "", "html": ""})
+        mail = templates.mail(
+            template,
+            parameters or {},
+            sender=frame.sender,
+            recipients=frame.recipients,
+            attachments=frame.attachments,
+            headers=frame.headers,
+        )
+    else:
+        mail = parse_mail(request)
     done = _enqueue(
         parts,
         store,
-        parse_mail(request),
+        mail,
         key=key,
+        template=template,
+        parameters=(parameters or {}) if template is not None else None,
         priority=priority,
         expires_at=None if expires_in_s is None else parts.clock.now() + timedelta(seconds=expires_in_s),
         rollback=bool(request.get("rollback", False)),

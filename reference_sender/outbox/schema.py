@@ -1,6 +1,7 @@
-"""The two tables of the outbox, and how times and states are stored.
+"""The tables of the outbox as this version has them, and how times and states are stored.
 
-`outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened.
+`outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened;
+`outbox_schema` says which version the tables have. A change here is a step in `migrations`.
 Must not hold: queries.
 """
 
@@ -99,6 +100,9 @@ outgoing_email = Table(
     Column("sender", String(320), nullable=False),
     Column("recipient", String(320), nullable=False),
     Column("raw", _Bytes, nullable=False),
+    # What it was rendered from, for people; what is sent is `raw`.
+    Column("template", String(255)),
+    Column("parameters", _Words),  # JSON
     Column("priority", Integer, nullable=False),  # higher goes first
     Column("expires_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
@@ -170,5 +174,13 @@ email_attempt = Table(
     Column("reason", _Words, nullable=False),
     Column("late", Boolean, nullable=False),  # the lease was lost: it is kept as evidence and changed nothing
     sqlite_autoincrement=True,
+    **_MYSQL,
+)
+
+outbox_schema = Table(
+    "outbox_schema",
+    metadata,
+    # One row per step that was taken; the highest counts.
+    Column("version", Integer, primary_key=True, autoincrement=False),
     **_MYSQL,
 )

@@ -42,9 +42,11 @@ from reference_sender.message import (
     single,
 )
 from reference_sender.outbox.engine import StoreTrouble, as_it_is_now, check_version, insert_unless_there
+from reference_sender.outbox.migrations import BroughtUp, bring_up, check_version_of_tables, version_of
 from reference_sender.outbox.schema import StateName, email_attempt, metadata, outgoing_email
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
+from reference_sender.templates import frozen
 
 _row = outgoing_email.c
 
@@ -198,16 +200,27 @@ def enqueue(
     now: datetime | None = None,
     priority: int = 0,
     expires_at: datetime | None = None,
+    template: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     key_for: Callable[[str, str], str] = idempotency_key_for,
 ) -> Enqueued:
     """Put the mail into the outbox, inside the caller's transaction: it is sent if and only if that commits.
 
     `key` names the business event (`order-1234-confirmation`). The same key again changes nothing and returns the
-    same rows. Takes a Connection or an ORM Session; sends one INSERT and one SELECT.
+    same rows. `template` and `parameters` say what the mail was rendered from, for people. Takes a Connection or an ORM Session; sends one INSERT and one SELECT.
     """
     db = connection if isinstance(connection, Connection) else connection.connection()
     at = now if now is not None else SystemClock().now()
-    rows = rows_of(mail, key=key, now=at, priority=priority, expires_at=expires_at, key_for=key_for)
+    rows = rows_of(
+        mail,
+        key=key,
+        now=at,
+        priority=priority,
+        expires_at=expires_at,
+        template=template,
+        parameters=parameters,
+        key_for=key_for,
+    )
     backend = db.dialect.name
     inserted = db.execute(
         insert_unless_there(backend, rows), execution_options={"preserve_rowcount": True}
@@ -238,6 +251,8 @@ def rows_of(
     now: datetime,
     priority: int = 0,
     expires_at: datetime | None = None,
+    template: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     key_for: Callable[[str, str], str] = idempotency_key_for,
 ) -> list[dict[str, Any]]:
     """What an enqueue writes: one row of `outgoing_email` per recipient, without its number."""
@@ -255,6 +270,8 @@ def rows_of(
                 "sender": Mailbox.parse(mail.sender, "sender").address,
                 "recipient": address,
                 "raw": render(single(mail, recipient), message_id, now),
+                "template": template,
+                "parameters": None if parameters is None else frozen(parameters),
                 "priority": priority,
                 "expires_at": expires_at,
                 "created_at": now,
@@ -280,15 +297,13 @@ class Store:
 
     # -- the tables -------------------------------------------------------------------------------------------
 
-    def create(self, *, recreate: bool = False) -> list[str]:
-        """Create the tables; with `recreate` drop them first, with every mail in them. The names of those it made."""
+    def create(self, *, recreate: bool = False) -> BroughtUp:
+        """Create the tables or bring older ones up; with `recreate` drop them first, with every mail in them."""
         with self._write() as connection:
             check_version(connection)
             if recreate:
                 metadata.drop_all(connection)
-            there = set(inspect(connection).get_table_names())
-            metadata.create_all(connection)
-        return [name for name in metadata.tables if name not in there]
+            return bring_up(connection)
 
     def check(self) -> None:
         """Raise StoreTrouble unless the tables are there, with every column that we use."""
@@ -300,6 +315,9 @@ class Store:
             raise StoreTrouble(f"there is no database {where}; run `reference-sender init` first")
         with self._read() as connection:
             check_version(connection)
+            found_version = version_of(connection)
+            if found_version is not None:
+                check_version_of_tables(found_version)
             database = inspect(connection)
             for name, table in metadata.tables.items():
                 if not database.has_table(name):

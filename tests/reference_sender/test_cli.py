@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from sqlalchemy import select
 
 from reference_sender.cli import cli, main, run
 from reference_sender.life import State
 from reference_sender.message import idempotency_key_for
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.wiring import Parts
@@ -71,7 +73,10 @@ def states(url: str) -> list[str]:
 
 def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
     first = call(url, "init")
-    assert (first.exit_code, first.stdout) == (0, f"created outgoing_email and email_attempt in {url}\n")
+    assert (first.exit_code, first.stdout) == (
+        0,
+        f"created outgoing_email, email_attempt, outbox_schema in {url}\n",
+    )
     say(url, MAIL)
     second = call(url, "init")
     assert (second.exit_code, second.stdout) == (
@@ -82,7 +87,7 @@ def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
     third = call(url, "init", "--recreate")
     assert (third.exit_code, third.stdout) == (
         0,
-        f"created outgoing_email and email_attempt anew, empty, in {url}\n",
+        f"created outgoing_email, email_attempt, outbox_schema anew, empty, in {url}\n",
     )
     assert states(url) == []
 
@@ -108,6 +113,60 @@ def test_a_person_enqueues_a_mail_with_a_file(url: str, tmp_path: Path) -> None:
         now=ManualClock().now().replace(year=2099), limit=9, lease_s=1, dedupes=True
     )
     assert b"application/pdf" in parcel.raw
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    for part, words in (("subject.txt", "Order {{ number }}"), ("text.txt", "Thank you, {{ name }}.")):
+        (tmp_path / "templates" / "order").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "templates" / "order" / part).write_text(words, encoding="utf-8")
+    return tmp_path / "templates"
+
+
+def test_a_mail_from_a_template(url: str, templates: Path) -> None:
+    call(url, "init")
+    some = ["enqueue", "--key", "order-1", "--from", "s@example.org", "--to", "r@example.com"]
+    some += ["--templates", str(templates), "--template", "order"]
+    done = call(url, *some, "--param", "number=7", "--param", "name=Ann")
+    assert "order-1 enqueued: <" in done.stdout
+    with open_store(url).engine.connect() as connection:
+        row = connection.execute(select(outgoing_email)).one()
+    assert (row.template, row.parameters) == ("order", '{"name": "Ann", "number": "7"}')
+    assert b"Subject: Order 7" in row.raw
+    for more, words in (
+        (["--param", "number=7"], "needs a parameter that was not given"),
+        (["--param", "number"], "write it like --param number=1234"),
+        (["--text", "x"], "--template brings subject, text and html"),
+    ):
+        refused = call(url, *some, *more)
+        assert refused.exit_code == 2
+        assert words in refused.output
+
+
+def test_a_line_with_a_template(url: str, templates: Path) -> None:
+    call(url, "init")
+    mail = {"key": "order-1", "from": "s@example.org", "to": ["r@example.com"], "template": "order"}
+    lines = [
+        mail | {"parameters": {"number": 7, "name": "Ann"}},
+        mail | {"key": "order-2", "parameters": {}},
+        mail | {"key": "order-2", "parameters": 7},
+        mail | {"key": "order-2", "text": "x"},
+        mail | {"key": "order-2", "template": 7},
+        MAIL | {"key": "order-2", "parameters": {}},
+    ]
+    done = call(
+        url,
+        "enqueue",
+        "--jsonl",
+        "--templates",
+        str(templates),
+        stdin="\n".join(json.dumps(line) for line in lines),
+    )
+    first, *others = [json.loads(line) for line in done.stdout.splitlines()]
+    assert first == {"ok": True, "key": "order-1", "created": True}
+    assert [each["ok"] for each in others] == [False] * 5
+    assert "needs a parameter" in others[0]["error"]
+    assert 'leave out "text"' in others[2]["error"]
 
 
 def test_the_process_answers_each_line_with_one(url: str) -> None:

@@ -9,14 +9,15 @@ inherited; only the questions are answered here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from reference_sender.life import Docket, Parcel, State
-from reference_sender.message import Mail, idempotency_key_for
+from reference_sender.message import Mail
+from reference_sender.outbox.migrations import BroughtUp
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
 from reference_sender.policy.decision import Decision, Doubt
@@ -117,12 +118,10 @@ def put(
     *,
     key: str,
     now: datetime,
-    priority: int = 0,
-    expires_at: datetime | None = None,
-    key_for: Callable[[str, str], str] = idempotency_key_for,
+    **more: Any,
 ) -> Enqueued:
-    """Do what the sender's `enqueue` does, in this transaction of the application."""
-    rows = rows_of(mail, key=key, now=now, priority=priority, expires_at=expires_at, key_for=key_for)
+    """Do what the sender's `enqueue` does, in this transaction of the application; `more` is as there."""
+    rows = rows_of(mail, key=key, now=now, **more)
     known = {row["idempotency_key"]: row for row in transaction.emails.values()}
     created = False
     for row in rows:
@@ -150,10 +149,10 @@ class Outbox(Store):
 
     # -- the tables: there is nothing to be made --------------------------------------------------------------
 
-    def create(self, *, recreate: bool = False) -> list[str]:
+    def create(self, *, recreate: bool = False) -> BroughtUp:
         if recreate:
             self.engine.emails, self.engine.attempts = {}, []
-        return []
+        return BroughtUp()
 
     def check(self) -> None:
         """A shelf has every column there is."""

@@ -108,6 +108,11 @@ class Contract:
     def test_two_events_with_equal_content_are_two_mails(self, outbox: Bench) -> None:
         assert outbox.put("order-1") != outbox.put("order-2")
 
+    def test_what_a_mail_was_rendered_from_is_kept(self, outbox: Bench) -> None:
+        (row_id,) = outbox.put(template="order", parameters={"number": 7, "name": "Ann"})
+        row = outbox.row(row_id)
+        assert (row.template, row.parameters) == ("order", '{"name": "Ann", "number": 7}')
+
     def test_keys_are_compared_letter_by_letter(self, outbox: Bench) -> None:
         ids = {outbox.put(key) for key in ("order-1", "Order-1", "örder-1", "order-1 ")}
         assert len(ids) == 4

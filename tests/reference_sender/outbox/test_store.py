@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from reference_sender.message import Mail
 from reference_sender.outbox.engine import StoreTrouble, open_engine
+from reference_sender.outbox.migrations import BroughtUp
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Store, enqueue
 from tests.reference_sender.outbox.contract import ACCEPTED, Bench, Contract
@@ -121,9 +122,9 @@ def test_an_orm_session_will_do(store: Store) -> None:
 def test_everything_can_be_dropped_and_created_again(own: SqlBench) -> None:
     outbox, store = own, own.store
     outbox.put()
-    assert store.create() == []
+    assert store.create() == BroughtUp()
     assert len(store.standings()) == 1
-    assert store.create(recreate=True) == ["outgoing_email", "email_attempt"]
+    assert store.create(recreate=True).created == ("outgoing_email", "email_attempt", "outbox_schema")
     assert store.standings() == []
 
 

@@ -1,0 +1,171 @@
+"""The versions of the tables, and the way from each version to the next. `reference-sender init` goes it.
+
+Plain steps, no Alembic: the outbox lives in somebody else's database, whose own migrations must not meet ours, and
+must come up with one command and no project folder. Each step only adds, so that workers of the version before go on
+while it is taken; what it adds is frozen here and never read from `schema`, which is always the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.schema import CreateColumn
+from sqlalchemy.types import TypeEngine
+
+from reference_sender.outbox.engine import StoreTrouble
+from reference_sender.outbox.schema import metadata, outbox_schema, outgoing_email
+
+_Words = Text().with_variant(Text(2**24 - 1), "mysql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """From the version before to this one."""
+
+    version: int
+    what: str
+    columns: tuple[tuple[str, str, TypeEngine[Any]], ...] = ()
+    """(table, column, type); each may be null, because there are rows already."""
+    tables: tuple[Table, ...] = ()
+
+
+_frozen = MetaData()
+_MYSQL: dict[str, Any] = {
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mysql_engine": "InnoDB",
+}
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        version=2,
+        what="templates are kept by name, with their parameters; the tables know their version",
+        columns=(
+            ("outgoing_email", "template", String(255)),
+            ("outgoing_email", "parameters", _Words),
+        ),
+        tables=(
+            Table(
+                "outbox_schema",
+                _frozen,
+                Column("version", Integer, primary_key=True, autoincrement=False),
+                **_MYSQL,
+            ),
+        ),
+    ),
+)
+
+VERSION = STEPS[-1].version
+
+#: Any number will do; it only has to be the same for everybody who brings tables up.
+_LOCK = 0x6D707266
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtUp:
+    """What had to be done."""
+
+    created: tuple[str, ...] = ()
+    """Tables, where there was no outbox."""
+    steps: tuple[Step, ...] = ()
+    """Steps that were taken, where there was an older one."""
+
+
+def version_of(connection: Connection) -> int | None:
+    """Return the version of the tables in this database. None: there is no outbox."""
+    database = inspect(connection)
+    if not database.has_table(outgoing_email.name):
+        return None
+    if not database.has_table(outbox_schema.name):
+        return 1  # The first version did not yet know that it was one.
+    return connection.execute(select(func.max(outbox_schema.c.version))).scalar() or 1
+
+
+def bring_up(connection: Connection) -> BroughtUp:
+    """Make the tables, or bring older ones to this version; the mails in them stay. Raises `StoreTrouble`.
+
+    Doing it again does nothing. Two that do it at once wait for each other.
+    """
+    with _alone(connection):
+        return _bring_up(connection)
+
+
+def _bring_up(connection: Connection) -> BroughtUp:
+    found = version_of(connection)
+    if found is None:
+        there = set(inspect(connection).get_table_names())
+        metadata.create_all(connection)
+        connection.execute(insert(outbox_schema), {"version": VERSION})
+        return BroughtUp(created=tuple(name for name in metadata.tables if name not in there))
+    check_version_of_tables(found, older_will_do=True)
+    steps = tuple(step for step in STEPS if step.version > found)
+    for step in steps:
+        _take(connection, step)
+    return BroughtUp(steps=steps)
+
+
+def check_version_of_tables(found: int, *, older_will_do: bool = False) -> None:
+    """Raise `StoreTrouble` for tables that this program does not know (or not yet)."""
+    if found > VERSION:
+        raise StoreTrouble(
+            f"the outbox has version {found} of its tables and this program knows up to {VERSION}: "
+            "it is older than the one that made them; run the newer one"
+        )
+    if found < VERSION and not older_will_do:
+        raise StoreTrouble(
+            f"the outbox has version {found} of its tables and this program wants {VERSION}; "
+            "run `reference-sender init`, which brings them up and keeps every mail"
+        )
+
+
+def _take(connection: Connection, step: Step) -> None:
+    # Each thing by itself only if it is missing: MySQL commits every change of a table at once, so that a step which
+    # broke off in the middle is there by half.
+    database = inspect(connection)
+    preparer = connection.dialect.identifier_preparer
+    for table_name, name, kind in step.columns:
+        if name not in {each["name"] for each in database.get_columns(table_name)}:
+            spelled = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {preparer.quote(table_name)} ADD COLUMN {spelled}"))
+    for table in step.tables:
+        table.create(connection, checkfirst=True)
+    connection.execute(insert(outbox_schema), {"version": step.version})
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Let one at a time through; SQLite's transaction has locked the file already."""
+    match connection.dialect.name:
+        case "postgresql":
+            # Given back by the end of the transaction.
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            yield
+        case "mysql":
+            key = {"key": f"mailproof-{_LOCK}"}
+            if connection.execute(text("SELECT GET_LOCK(:key, 30)"), key).scalar() != 1:
+                raise StoreTrouble(
+                    "somebody else has been changing these tables for half a minute; try again"
+                )
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT RELEASE_LOCK(:key)"), key)
+        case _:
+            yield

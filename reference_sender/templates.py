@@ -1,0 +1,88 @@
+"""Mails from templates: a name and parameters become a `Mail`, once, at enqueue.
+
+A template is a folder with `subject.txt` and `text.txt` or `html.html` or both, written in Jinja. What a mail says is
+frozen then: a retry next week sends the bytes of today, whatever has become of the template meanwhile.
+Must not hold: the outbox.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2.exceptions import UndefinedError
+
+from reference_sender.message import Attachment, InvalidMail, Mail
+
+PARTS = ("subject.txt", "text.txt", "html.html")
+
+
+class Templates:
+    """The templates in a folder, one folder each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._jinja = Environment(
+            loader=FileSystemLoader(folder),
+            # A parameter that is missing must not become an empty place in somebody's invoice.
+            undefined=StrictUndefined,
+            autoescape=lambda name: name is not None and name.endswith(".html"),
+            keep_trailing_newline=True,
+        )
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the templates there are."""
+        if not self.folder.is_dir():
+            return ()
+        return tuple(sorted(each.name for each in self.folder.iterdir() if (each / PARTS[0]).is_file()))
+
+    def mail(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        *,
+        sender: str,
+        recipients: Sequence[str],
+        attachments: Sequence[Attachment] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Mail:
+        """Render a mail. Raises `InvalidMail` with one sentence: no such template, a mistake in it, a parameter missing."""
+        if name not in self.names():
+            known = ", ".join(self.names()) or "none"
+            raise InvalidMail(f"there is no template {name!r} in {self.folder}; there are: {known}")
+        subject, text, html = (self._part(name, part, parameters) for part in PARTS)
+        return Mail(
+            sender=sender,
+            recipients=tuple(recipients),
+            subject=" ".join((subject or "").split()),
+            text=text,
+            html=html,
+            attachments=tuple(attachments),
+            headers=dict(headers or {}),
+        )
+
+    def _part(self, name: str, part: str, parameters: Mapping[str, Any]) -> str | None:
+        if not (self.folder / name / part).is_file():
+            return None
+        where = f"the template {name!r} ({part})"
+        try:
+            return self._jinja.get_template(f"{name}/{part}").render(**parameters)
+        except UndefinedError as error:
+            raise InvalidMail(f"{where} needs a parameter that was not given: {error.message}") from error
+        except TemplateSyntaxError as error:
+            raise InvalidMail(f"{where} has a mistake in line {error.lineno}: {error.message}") from error
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, OSError) as error:
+            raise InvalidMail(f"{where} cannot be rendered: {type(error).__name__}: {error}") from error
+
+
+def frozen(parameters: Mapping[str, Any]) -> str:
+    """Return parameters as JSON, the same for the same ones. Raises `InvalidMail` for what JSON cannot say."""
+    try:
+        return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMail(
+            f"the parameters of a template must be JSON (texts, numbers, lists): {error}"
+        ) from error
