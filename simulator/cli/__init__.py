@@ -66,6 +66,14 @@ cli.add_command(plan)
 @cli.command()
 @click.option("--http", default="127.0.0.1:8025", show_default=True, metavar="HOST:PORT", help="Where HTTP and the control API listen; port 0: any free one.")  # fmt: skip
 @click.option("--smtp", default="127.0.0.1:1025", show_default=True, metavar="HOST:PORT", help="Where SMTP listens; port 0: any free one.")  # fmt: skip
+@click.option("--smtps", metavar="HOST:PORT", help="Where SMTP listens under TLS from the first byte on; port 0: any free one.")  # fmt: skip
+@click.option("--starttls", is_flag=True, help="Offer STARTTLS at --smtp.")
+@click.option("--tls-dir", default="simulator-tls", show_default=True, type=click.Path(path_type=Path), metavar="DIR", help="Where our own CA is kept; senders trust its ca.pem.")  # fmt: skip
+@click.option("--tls-name", multiple=True, metavar="NAME", help="A name or address more for the server certificate; may be given again.")  # fmt: skip
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Your own certificate with its chain (PEM), in place of one of our CA.")  # fmt: skip
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The key of --tls-cert (PEM)."
+)
 @click.option("--ledger", default="simulator.db", show_default=True, metavar="memory|PATH", help="Where accepted mail is kept: a SQLite file that survives kill -9, or memory.")  # fmt: skip
 @click.option("--plan", metavar="PLAN", help="The fault plan every account begins with: a file (TOML or JSON), or the name of one that comes along (simulator plan list).")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
@@ -74,6 +82,12 @@ cli.add_command(plan)
 def serve(
     http: str,
     smtp: str,
+    smtps: str | None,
+    starttls: bool,
+    tls_dir: Path,
+    tls_name: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
     ledger: str,
     plan: str | None,
     seed: int | None,
@@ -87,6 +101,7 @@ def serve(
     from simulator.clock import fresh_seed
     from simulator.config import Configuration
     from simulator.servers.serve import Options, ServeError, read_address, serve
+    from simulator.servers.tls import TlsOptions
     from simulator.store import StoreError
 
     configuration = Configuration() if plan is None else read_configuration(plan)
@@ -98,6 +113,10 @@ def serve(
         options = Options(
             http=read_address(http, "--http"),
             smtp=read_address(smtp, "--smtp"),
+            smtps=None if smtps is None else read_address(smtps, "--smtps"),
+            tls=TlsOptions(
+                starttls=starttls, folder=tls_dir, names=tls_name, certificate=tls_cert, key=tls_key
+            ),
             ledger=ledger,
             setup=configuration.setup,
             tenancy=configuration.tenancy,
@@ -137,7 +156,9 @@ def _say_hello(service: Service) -> None:
     )
     for name, value in (
         ("HTTP", f"{service.ready['http']}/v1/emails"),
-        ("SMTP", service.ready["smtp"]),
+        ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
+        *(("SMTPS", service.ready["smtps"]) for _ in range(service.ready["smtps"] is not None)),
+        *(("CA", service.ready["ca"]) for _ in range(service.ready["ca"] is not None)),
         ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
         ("ledger", f"{options.ledger} ({durable})"),
         ("seed", str(options.seed)),

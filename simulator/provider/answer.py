@@ -140,6 +140,15 @@ class Results:
 Words = Accepted | Refused | Reply | Results
 
 
+class Flaw(StrEnum):
+    """What is wrong with a certificate."""
+
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    WRONG_HOST = "wrong_host"
+    UNTRUSTED = "untrusted"
+
+
 # --- manners ----------------------------------------------------------------------------------------
 
 

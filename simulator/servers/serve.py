@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, st
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.smtp import SmtpServer
+from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
 from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
@@ -75,6 +77,9 @@ class Options:
 
     http: Address = Address(host="127.0.0.1", port=8025)
     smtp: Address = Address(host="127.0.0.1", port=1025)
+    smtps: Address | None = None
+    """Where SMTP listens under TLS from the first byte on; None: nowhere."""
+    tls: TlsOptions = TlsOptions()
     ledger: str = "memory"
     """`memory` or the path of a SQLite file."""
     setup: Setup = Setup()
@@ -162,6 +167,7 @@ class Service:
             bound_host=options.http.host,
         )
         self._http = HttpServer(_by_path(self.control.app, native.app), native, self.clock)
+        self.tls = self._open_tls()
         self._smtp = SmtpServer(
             self.provider,
             wire,
@@ -170,9 +176,17 @@ class Service:
             self.clock,
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
+            tls=self.tls,
+            offers_starttls=options.tls.starttls,
         )
-        self.http_port = await self._listen(self._http, options.http, "--http")
-        self.smtp_port = await self._listen(self._smtp, options.smtp, "--smtp")
+        self.http_port = await self._listen(self._http.start, options.http, "--http")
+        self._stack.push_async_callback(_end, self._http)
+        self._stack.push_async_callback(_end, self._smtp)
+        self.smtp_port = await self._listen(self._smtp.start, options.smtp, "--smtp")
+        self.smtps_port: int | None = None
+        if options.smtps is not None:
+            start_tls = functools.partial(self._smtp.start, implicit_tls=True)
+            self.smtps_port = await self._listen(start_tls, options.smtps, "--smtps")
         self._stack.callback(self.moves.end)
         self._stack.callback(self.feed.end)
 
@@ -207,24 +221,39 @@ class Service:
             # The start failed: a ledger that nobody was promised is not left lying about.
             store.path.unlink(missing_ok=True)
 
-    async def _listen(self, server: HttpServer | SmtpServer, address: Address, option: str) -> int:
+    def _open_tls(self) -> Tls | None:
+        options = self.options
+        if options.smtps is None and not options.tls.starttls:
+            return None
+        hosts = {each.host for each in (options.smtp, options.smtps) if each is not None} - {"0.0.0.0", "::"}
         try:
-            port = await server.start(address.host, address.port)
+            return Tls(options.tls, names=(HOSTNAME, *sorted(hosts)), now=self.clock.now())
+        except TlsError as problem:
+            raise ServeError(str(problem)) from problem
+
+    async def _listen(
+        self, start: Callable[[str, int], Awaitable[int]], address: Address, option: str
+    ) -> int:
+        try:
+            return await start(address.host, address.port)
         except OSError as problem:
             # asyncio words its own sentence around the system's; the system's is the one that says it.
             why = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem)
             raise ServeError(
                 f"{option} {address} cannot be listened on: {why.lower()}; name a free address (port 0: any)"
             ) from problem
-        self._stack.push_async_callback(_end, server)
-        return port
 
     def _facts(self) -> dict[str, Any]:
         http = Address(host=self.options.http.host, port=self.http_port)
         return {
             "http": f"http://{http}",
             "smtp": str(Address(host=self.options.smtp.host, port=self.smtp_port)),
-            "smtps": None,
+            "smtps": (
+                str(Address(host=self.options.smtps.host, port=self.smtps_port))
+                if self.options.smtps is not None and self.smtps_port is not None
+                else None
+            ),
+            "ca": str(self.tls.ca_file.resolve()) if self.tls is not None and self.tls.ca_file else None,
             "control": f"http://{http}{PREFIX}",
             "pid": os.getpid(),
             "version": __version__,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 from typing import TYPE_CHECKING, cast
 
 from aiosmtpd.smtp import SMTP, Session
@@ -11,6 +13,7 @@ from simulator.dialects.smtp import GARBLED, part_of, reply, without_enhanced
 from simulator.provider.answer import Reply, Words
 from simulator.provider.ledger import AttemptState
 from simulator.provider.smtp import SmtpRules
+from simulator.servers.encryption import Encryption
 from simulator.servers.smtp.inbox import Inbox
 from simulator.servers.wire import Line
 
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
     from simulator.servers.smtp.server import SmtpServer
 
 
+log = logging.getLogger(__name__)
+
+#: How long a TLS handshake may take, in seconds.
+HANDSHAKE_S = 30.0
 #: Of an account that a reset has just taken away.
 DEFAULT_RULES = SmtpRules()
 
@@ -32,7 +39,8 @@ class Connection(SMTP):
 
     session: Session
 
-    def __init__(self, server: SmtpServer) -> None:
+    def __init__(self, server: SmtpServer, *, implicit_tls: bool = False) -> None:
+        """With `implicit_tls` the handshake comes before the greeting (RFC 8314, section 3.3)."""
         self.hostname = server.hostname
         self._server = server
         self._provider = server.provider
@@ -46,6 +54,9 @@ class Connection(SMTP):
         self._writable: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
+        self._implicit_tls = implicit_tls
+        self._secure = False
+        self._encryption: Encryption | None = None
         self._hangs = False
         # What the voice needs to know: the words that would be said now, where, and what was said last.
         self._usual = b""
@@ -68,12 +79,17 @@ class Connection(SMTP):
         self._server.joined(self)
 
     def data_received(self, data: bytes) -> None:
-        self._inbox.feed(data)
+        if self._encryption is None:
+            self._inbox.feed(data)
+        else:
+            self._encryption.feed(data)
 
     def eof_received(self) -> bool:
         """Keep the connection: a sender that half-closes after its last command may wait for the replies."""
         self._inbox.ended()
         self._line.ended()
+        if self._encryption is not None:
+            self._encryption.ended()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -81,6 +97,8 @@ class Connection(SMTP):
             self._timer.cancel()
         self._line.lost()
         self._inbox.lost()
+        if self._encryption is not None:
+            self._encryption.ended()
         self.resume_writing()
         if not self.closed.done():
             self.closed.set_result(None)
@@ -95,6 +113,25 @@ class Connection(SMTP):
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
+
+    async def _encrypt(self, context: ssl.SSLContext) -> bool:
+        """Do our part of a TLS handshake; what has come in already belongs to it. False: it failed."""
+        raw = self._line.transport
+        self._encryption = encryption = Encryption(raw, context, self._inbox.feed)
+        early = bytes(self._inbox.data)
+        self._inbox.data.clear()
+        if early:
+            encryption.feed(early)
+        if self._line.has_ended():
+            encryption.ended()
+        try:
+            await asyncio.wait_for(encryption.shaken, HANDSHAKE_S)
+        except (OSError, TimeoutError) as problem:  # an SSLError is an OSError
+            log.info("TLS handshake with %s failed: %s", self._peer, str(problem) or type(problem).__name__)
+            return False
+        self.transport = self._line.transport = encryption
+        self._secure = True
+        return True
 
     async def converse(self) -> None:
         """Talk with the sender until one of both leaves; never raises."""

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simulator.dialects.smtp import lines
-from simulator.provider.answer import Answer, Garble, Hang, Reply, spoken
+from simulator.provider.answer import Answer, Flaw, Garble, Hang, Reply, spoken
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Detail
 from simulator.servers.smtp.connection import Connection, first_line
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 COMMAND_LIMIT_BYTES = 2_048
 #: Commands that are only known where their keyword is offered.
 _KEYWORD_OF = {"BDAT": "CHUNKING", "AUTH": "AUTH"}
+#: What is taken without TLS where TLS is required (RFC 3207, section 4); HELO leads nowhere, but hurts nobody.
+_WITHOUT_TLS = frozenset({"EHLO", "HELO", "NOOP", "STARTTLS", "QUIT", "RSET", "HELP"})
 #: Commands in a row that are none: somebody speaks another protocol.
 PATIENCE = 20
 
@@ -55,12 +57,14 @@ class Dialogue(Connection):
 
     _commands: ClassVar[dict[str, Callable[[Any, str], Awaitable[None]]]] = {}
 
-    def __init__(self, server: SmtpServer) -> None:
-        super().__init__(server)
+    def __init__(self, server: SmtpServer, *, implicit_tls: bool = False) -> None:
+        super().__init__(server, implicit_tls=implicit_tls)
         self._envelope = Envelope()
         self._turned_away = False
         self._bogus = 0
         self._credential: str | None = None
+        self._flaw: Flaw | None = None
+        """What a rule wants to be wrong with our certificate."""
 
     # --- stages -----------------------------------------------------------------------------------
 
@@ -188,7 +192,8 @@ class Dialogue(Connection):
 
     def _offered(self) -> frozenset[str]:
         """Return the keywords of EHLO that hold now."""
-        return offered(self._rules, can_start_tls=False, is_secure=False)
+        can_start_tls = self._server.tls is not None and self._server.offers_starttls
+        return offered(self._rules, can_start_tls=can_start_tls, is_secure=self._secure)
 
     # --- the dialogue -----------------------------------------------------------------------------
 
@@ -209,7 +214,23 @@ class Dialogue(Connection):
             self._moved()
             self._line.hang_up()
 
+    async def _start_tls(self) -> bool:
+        """Go on under TLS, with all that was said before forgotten (RFC 3207, section 4.2). False: it failed."""
+        assert self._server.tls is not None
+        self._abandon("TLS began")
+        self.session.host_name = None
+        self.session.extended_smtp = self.session.authenticated = False
+        self._credential = None
+        if not await self._encrypt(self._server.tls.context(self._flaw)):
+            self._over = True
+        return not self._over
+
+    async def _tls_comes_first(self) -> bool:
+        return await self._pass("starttls", b"") is Outcome.NORMAL and await self._start_tls()
+
     async def _listen(self) -> None:
+        if self._implicit_tls and not await self._tls_comes_first():
+            return
         banner = self._rules.banner
         greeting = lines(_SERVICE_READY, None, f"{self.hostname} ESMTP ready" if banner is None else banner)
         match await self._pass("connect", greeting):
@@ -256,6 +277,9 @@ class Dialogue(Connection):
         verb = verb.upper() if verb.isascii() else ""
         if self._turned_away and verb != "QUIT":
             await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
+            return
+        if self._rules.require_tls and not self._secure and verb not in _WITHOUT_TLS:
+            await self._say(lines(530, "5.7.0", "say STARTTLS first"))
             return
         command = self._commands.get(verb)
         if command is not None and self._knows(verb):

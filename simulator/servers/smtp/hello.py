@@ -9,6 +9,8 @@ from simulator.servers.smtp.dialogue import Dialogue, Outcome
 from simulator.servers.smtp.offers import ehlo_reply
 from simulator.servers.smtp.syntax import is_host
 
+_GO_AHEAD = lines(220, "2.0.0", "go ahead")
+
 
 class Hello(Dialogue):
     """The commands that come before everything else."""
@@ -43,7 +45,20 @@ class Hello(Dialogue):
     async def smtp_STARTTLS(self, arg: str) -> None:
         if not await self._bare(arg, "STARTTLS"):
             return
-        # Not offered, so it is a command we do not have (RFC 5321, section 4.2.4); 454 would promise it for later.
-        usual = lines(502, "5.5.1", "STARTTLS is not offered here")
-        if await self._pass("starttls", usual) is Outcome.NORMAL:
-            await self._say(usual)
+        if self._secure:
+            await self._say(lines(503, "5.5.1", "the connection is under TLS already"))
+            return
+        if "STARTTLS" not in self._offered():
+            # So it is a command we do not have (RFC 5321, section 4.2.4); 454 would promise it for later.
+            usual = lines(502, "5.5.1", "STARTTLS is not offered here")
+            if await self._pass("starttls", usual) is Outcome.NORMAL:
+                await self._say(usual)
+            return
+        outcome = await self._pass("starttls", _GO_AHEAD)
+        if outcome in (Outcome.NO, Outcome.NOISE):
+            return
+        # What comes from now on belongs to TLS; what came already was put in by somebody else (CVE-2011-0411).
+        self._inbox.data.clear()
+        if outcome is Outcome.NORMAL:
+            await self._say(_GO_AHEAD)
+        await self._start_tls()

@@ -9,6 +9,7 @@ from simulator.clock import Clock
 from simulator.provider.provider import Provider
 from simulator.servers.smtp.connection import Connection
 from simulator.servers.smtp.session import SmtpSession
+from simulator.servers.tls import Tls
 from simulator.servers.wire import Wire
 
 Commit = Callable[[], Awaitable[None]]
@@ -27,12 +28,15 @@ class SmtpServer:
         clock: Clock,
         *,
         hostname: str,
+        tls: Tls | None = None,
+        offers_starttls: bool = False,
         max_message_bytes: int = 64 * 1024 * 1024,
         trouble_with_ledger: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Build a server that does not listen yet.
 
-        `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
+        With `tls` there can be encryption: from the first byte on ports that are started so, after STARTTLS elsewhere
+        if `offers_starttls`. `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
         `max_message_bytes` holds where the account's own limit is larger or missing.
         While `trouble_with_ledger` says something, mail is put off with 451.
         """
@@ -44,29 +48,33 @@ class SmtpServer:
         self.hostname = hostname
         self.max_message_bytes = max_message_bytes
         self.trouble_with_ledger = trouble_with_ledger
+        self.tls = tls
+        self.offers_starttls = offers_starttls
         self.connections_ever = 0
         self._sessions: set[Connection] = set()
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
 
     @property
     def connections(self) -> int:
         """How many connections are open now."""
         return len(self._sessions)
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen; return the port (0 asks for any free one). Raises `OSError` if it cannot be had."""
-        self._listener = await asyncio.get_running_loop().create_server(
-            lambda: SmtpSession(self), host, port, backlog=1024
+    async def start(self, host: str, port: int, *, implicit_tls: bool = False) -> int:
+        """Listen (on one port more); return the port (0 asks for any free one). Raises `OSError` if it cannot be had."""
+        assert self.tls is not None or not implicit_tls
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: SmtpSession(self, implicit_tls=implicit_tls), host, port, backlog=1024
         )
-        return int(self._listener.sockets[0].getsockname()[1])
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections, let what is going on end within `grace_s` seconds, then close all.
 
         What hangs or is held is not waited for.
         """
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for session in self._sessions:
             session.dismiss()
         busy = {
@@ -84,9 +92,9 @@ class SmtpServer:
             for session in sessions:
                 session.drop()
             await asyncio.gather(*(session.closed for session in sessions))
-        if self._listener is not None:
-            await self._listener.wait_closed()
-            self._listener = None
+        for listener in self._listeners:
+            await listener.wait_closed()
+        self._listeners.clear()
 
     def joined(self, session: Connection) -> None:
         """A sender connected."""

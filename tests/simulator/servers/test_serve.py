@@ -10,6 +10,7 @@ import random
 import signal
 import smtplib
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from simulator.clock import SystemClock
 from simulator.config import read_plan
 from simulator.servers.control import PREFIX
 from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Service, read_address
+from simulator.servers.tls import TlsOptions
 from simulator.store import StoreError
 from simulator.store.sqlite import SqliteStore
 from tests.simulator.running import ANY_PORT, PATIENCE_S, Sender, ask, mail, request, running
@@ -156,11 +158,49 @@ def test_the_ready_file_says_where_everything_is(tmp_path: Path) -> None:
             "http": f"http://127.0.0.1:{port}",
             "smtp": f"127.0.0.1:{service.service.smtp_port}",
             "smtps": None,
+            "ca": None,
             "control": f"http://127.0.0.1:{port}{PREFIX}",
             "pid": os.getpid(),
             "version": __version__,
         }
     assert list(tmp_path.iterdir()) == []
+
+
+def test_mail_comes_in_under_tls_by_both_ways(tmp_path: Path) -> None:
+    """Whoever trusts the CA that the ready file names is served; whoever does not is not."""
+    ready = tmp_path / "ready.json"
+    tls = TlsOptions(starttls=True, folder=tmp_path / "tls")
+    with running(ready_file=ready, smtps=ANY_PORT, tls=tls) as service:
+        facts = json.loads(ready.read_text())
+        assert facts["ca"] == str(tmp_path / "tls" / "ca.pem")
+        trusting = ssl.create_default_context(cafile=facts["ca"])
+        host, port = facts["smtps"].rsplit(":", 1)
+        with smtplib.SMTP_SSL(host, int(port), context=trusting, timeout=PATIENCE_S) as sender:
+            assert sender.sendmail("a@x.example", ["one@y.example"], "Subject: x\r\n\r\n") == {}
+        with smtplib.SMTP(*service.smtp, timeout=PATIENCE_S) as sender:
+            sender.starttls(context=trusting)
+            assert sender.sendmail("a@x.example", ["two@y.example"], "Subject: x\r\n\r\n") == {}
+        with pytest.raises(ssl.SSLCertVerificationError):
+            smtplib.SMTP_SSL(host, int(port), context=ssl.create_default_context(), timeout=PATIENCE_S)
+        sent = [each["recipients"] for each in service.control().messages()]
+        assert sent == [["one@y.example"], ["two@y.example"]]
+
+
+def test_tls_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+    broken = TlsOptions(
+        starttls=True, folder=tmp_path, certificate=tmp_path / "no.pem", key=tmp_path / "no.pem"
+    )
+    with pytest.raises(ServeError, match="both must be PEM and belong together"):
+        start(Options(http=ANY_PORT, smtp=ANY_PORT, tls=broken))
+    with pytest.raises(ServeError, match="--smtps 192.0.2.1:1 cannot be listened on"):
+        start(
+            Options(
+                http=ANY_PORT,
+                smtp=ANY_PORT,
+                smtps=Address(host="192.0.2.1", port=1),
+                tls=TlsOptions(folder=tmp_path),
+            )
+        )
 
 
 def test_a_successors_ready_file_is_left_alone(tmp_path: Path) -> None:

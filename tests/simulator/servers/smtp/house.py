@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ from simulator.provider.provider import Provider, Setup
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.alarms import Alarms
 from simulator.servers.smtp.server import SmtpServer
+from simulator.servers.tls import Tls
 from simulator.servers.wire import Holds, Wire
 from tests.simulator.servers.smtp.bodies import transparent
 
@@ -80,6 +82,8 @@ class Client:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._heard = bytearray()
+        self._tls: ssl.SSLObject | None = None
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
 
     @classmethod
     async def connect(cls, port: int) -> Client:
@@ -91,12 +95,49 @@ class Client:
         return cls(sock)
 
     async def say(self, data: bytes) -> None:
+        if self._tls is not None:
+            self._tls.write(data)
+            data = self._out.read()
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
+
+    async def secure(self, tls: Tls, *, name: str = "localhost") -> None:
+        """Do the client's part of a TLS handshake. Raises what `ssl` raises, `EOFError` and on RST."""
+        loop = asyncio.get_running_loop()
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        made = context.wrap_bio(self._in, self._out, server_hostname=name)
+        while True:
+            try:
+                made.do_handshake()
+            except ssl.SSLWantReadError:
+                await loop.sock_sendall(self.sock, self._out.read())
+                if not (data := await loop.sock_recv(self.sock, 65536)):
+                    raise EOFError("the line was closed during the handshake") from None
+                self._in.write(data)
+            else:
+                await loop.sock_sendall(self.sock, self._out.read())
+                self._tls = made
+                return
+
+    async def _hear(self) -> bytes:
+        """Return the next bytes; none at the end. Raises on RST."""
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            return await loop.sock_recv(self.sock, 65536)
+        while True:
+            try:
+                return self._tls.read(65536)
+            except ssl.SSLWantReadError:
+                if not (data := await loop.sock_recv(self.sock, 65536)):
+                    self._in.write_eof()
+                else:
+                    self._in.write(data)
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return b""
 
     async def line(self) -> bytes:
         """Return the next line; without its CRLF missing if the server closed before. Raises on RST."""
         while b"\n" not in self._heard:
-            data = await asyncio.get_running_loop().sock_recv(self.sock, 65536)
+            data = await self._hear()
             if not data:
                 rest, self._heard = bytes(self._heard), bytearray()
                 return rest
@@ -163,10 +204,12 @@ class House:
     clock: Clock
     moves: Moves
     port: int = 0
+    tls_port: int = 0
     clients: list[Client] = field(default_factory=list)
 
-    async def client(self) -> Client:
-        client = await Client.connect(self.port)
+    async def client(self, *, tls: bool = False) -> Client:
+        """Return a new client; with `tls`, on the port where TLS comes first."""
+        client = await Client.connect(self.tls_port if tls else self.port)
         self.clients.append(client)
         return client
 
@@ -195,6 +238,7 @@ async def house(
     max_message_bytes: int = 64 * 1024 * 1024,
     idle_timeout_s: float | None = None,
     smtp: SmtpRules = SmtpRules(),
+    tls: Tls | None = None,
 ) -> AsyncIterator[House]:
     """Run a server whose accounts all have these rules and limits; nothing may be reported to the loop."""
     trouble: list[object] = []
@@ -214,9 +258,13 @@ async def house(
         clock,
         hostname="mx.example",
         max_message_bytes=max_message_bytes,
+        tls=tls,
+        offers_starttls=tls is not None,
     )
     home = House(provider=provider, server=server, holds=holds, clock=clock, moves=moves)
     home.port = await server.start("127.0.0.1", 0)
+    if tls is not None:
+        home.tls_port = await server.start("127.0.0.1", 0, implicit_tls=True)
     try:
         async with asyncio.timeout(DEADLINE_S):
             yield home
