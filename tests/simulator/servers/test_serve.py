@@ -180,8 +180,9 @@ def test_mail_comes_in_under_tls_by_both_ways(tmp_path: Path) -> None:
         with smtplib.SMTP(*service.smtp, timeout=PATIENCE_S) as sender:
             sender.starttls(context=trusting)
             assert sender.sendmail("a@x.example", ["two@y.example"], "Subject: x\r\n\r\n") == {}
-        with pytest.raises(ssl.SSLCertVerificationError):
-            smtplib.SMTP_SSL(host, int(port), context=ssl.create_default_context(), timeout=PATIENCE_S)
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as raw:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                ssl.create_default_context().wrap_socket(raw, server_hostname=host)
         sent = [each["recipients"] for each in service.control().messages()]
         assert sent == [["one@y.example"], ["two@y.example"]]
 
@@ -192,7 +193,7 @@ def test_tls_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
     )
     with pytest.raises(ServeError, match="both must be PEM and belong together"):
         start(Options(http=ANY_PORT, smtp=ANY_PORT, tls=broken))
-    with pytest.raises(ServeError, match="--smtps 192.0.2.1:1 cannot be listened on"):
+    with pytest.raises(ServeError, match="cannot be listened on"):
         start(
             Options(
                 http=ANY_PORT,
