@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 
 from simulator.config.place import shown
 from simulator.config.sentences import nth
 from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
-from simulator.provider.plan import Rule, When, Who
+from simulator.provider.plan import Pattern, Rule, When, Who
 from simulator.provider.provider import Setup
 
 
@@ -19,10 +20,15 @@ def warnings(setup: Setup) -> list[str]:
         said = f"rule {number} ({shown(rule.name)})"
         found += [f"{said} {says}" for says in _never(rule)]
         found += [f"{said} {says}" for says in _odd(rule)]
+        if rule.stages <= _out_of_reach(setup):
+            found.append(f"{said} can never strike: [smtp] lets nobody come to that stage")
         if any(other.name == rule.name for other in rules[: number - 1]):
             found.append(f"{said} has the name of an earlier rule; the decision log cannot tell them apart")
-        if shadow := _shadow(rule, rules[: number - 1]):
-            found.append(f"{said} can never strike: {shown(shadow)} always decides before it")
+        if shadows := _shadows(rule, rules[: number - 1]):
+            decide = "decides" if len(shadows) == 1 else "decide"
+            found.append(
+                f"{said} can never strike: {' and '.join(map(shown, shadows))} always {decide} before it"
+            )
     return found
 
 
@@ -39,6 +45,16 @@ def _never(rule: Rule) -> list[str]:
     if when.first and when.every and when.every > when.first:
         says.append(f"can never strike: the {nth(when.every)} occasion is not among the first {when.first}")
     return says
+
+
+def _out_of_reach(setup: Setup) -> set[tuple[str, str]]:
+    """Return the stages that nobody comes to, because of what this provider does not offer."""
+    places: set[tuple[str, str]] = set()
+    if not setup.smtp.ehlo:
+        places |= {("smtp", "starttls"), ("smtp", "auth")}
+    if not setup.smtp.auth:
+        places.add(("smtp", "auth"))
+    return places
 
 
 def _odd(rule: Rule) -> list[str]:
@@ -59,18 +75,54 @@ def _odd(rule: Rule) -> list[str]:
     return says
 
 
-def _shadow(rule: Rule, earlier: Sequence[Rule]) -> str | None:
-    """Return the earlier rule that leaves nothing to this one, if a single one does at all its stages."""
-    for other in earlier:
-        lets_others_decide = (
-            isinstance(other.fault, (SlowDown, RefuseRecipients, TellBeforeTheAnswer))
-            or "webhook" in other.fault.stages
-        ) or (
-            # Of two fates of one recipient the first counts.
-            isinstance(other.fault, DecideFate) and not isinstance(rule.fault, DecideFate)
+def _shadows(rule: Rule, earlier: Sequence[Rule]) -> list[str]:
+    """Return the earlier rules that leave nothing to this one, if they do so at all its stages."""
+    found: dict[str, None] = {}
+    for place in rule.stages:
+        name = next(
+            (other.name for other in earlier if place in other.stages and _always_before(other, rule)), None
         )
-        if lets_others_decide or not rule.stages <= other.stages:
+        if name is None:
+            return []
+        found[name] = None
+    return [other.name for other in earlier if other.name in found]
+
+
+def _always_before(other: Rule, rule: Rule) -> bool:
+    """Tell whether `other` decides whatever `rule` could."""
+    lets_others_decide = (
+        isinstance(other.fault, (SlowDown, RefuseRecipients, TellBeforeTheAnswer))
+        or "webhook" in other.fault.stages
+    ) or (
+        # Of two fates of one recipient the first counts.
+        isinstance(other.fault, DecideFate) and not isinstance(rule.fault, DecideFate)
+    )
+    return not lets_others_decide and _means_all(other.who, rule.who) and _strikes_all(other.when, rule.when)
+
+
+def _means_all(wide: Who, narrow: Who) -> bool:
+    """Tell whether whoever is meant by `narrow` is meant by `wide`, too."""
+    for field in fields(Who):
+        mine, theirs = getattr(wide, field.name), getattr(narrow, field.name)
+        if mine in (None, ()) or mine == theirs:
             continue
-        if other.who in (Who(), rule.who) and other.when == When():
-            return other.name
-    return None
+        if not isinstance(mine, Pattern) or not isinstance(theirs, Pattern):
+            return False
+        if mine.text != "*" and not (_is_exact(theirs) and mine.matches(theirs.text)):
+            return False
+    return True
+
+
+def _is_exact(pattern: Pattern) -> bool:
+    return not pattern.is_regex and not set("*?") & set(pattern.text)
+
+
+def _strikes_all(wide: When, narrow: When) -> bool:
+    """Tell whether `wide` strikes every time, as long as `narrow` can strike at all."""
+    if replace(wide, from_s=None, until_s=None, probability=None) != When(every=wide.every):
+        return False
+    if wide.probability not in (None, 1.0) or wide.every not in (None, 1):
+        return False
+    begins = (wide.from_s or 0.0) <= (narrow.from_s or 0.0)
+    ends = wide.until_s is None or (narrow.until_s is not None and narrow.until_s <= wide.until_s)
+    return begins and ends

@@ -28,10 +28,16 @@ from simulator.config import (
         ([{"name": "a", "fault": "hang"}, {"name": "a", "fault": "hang", "stage": "rcpt"}], "has the name of an earlier rule"),
         ([{"name": "a", "fault": "hang"}, {"fault": "reset"}], 'rule 2 ("rule 2") can never strike: "a" always decides before it'),
         ([{"name": "a", "fault": "hang", "recipient": "x"}, {"fault": "reset", "recipient": "x", "first": 1}], '"a" always decides before it'),
+        (["outage", "421 at connect on smtp"], 'rule 3 ("421 at connect on smtp") can never strike: "outage (smtp)" always decides before it'),
+        ([{"name": "s", "fault": "hang", "dialect": "smtp"}, {"name": "h", "fault": "hang", "dialect": "http"}, "reset"], '"s" and "h" always decide before it'),
+        (["reset to *@x", "hang to bob@x"], '"reset to *@x" always decides before it'),
+        (["reset to *", "hang to /bob/"], '"reset to *" always decides before it'),
+        (["reset for 60 s", "hang after 10 s for 20 s"], '"reset for 60 s" always decides before it'),
+        (["reset 100%", "hang once"], '"reset 100%" always decides before it'),
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[dict[str, Any]], says: str) -> None:
+def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[Any], says: str) -> None:
     found = warnings(read_plan({"rule": rules}, "plan.toml"))
 
     assert any(says in each for each in found), found
@@ -47,9 +53,25 @@ def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[dict[str, Any
         [{"fault": "refuse_recipients"}, {"fault": "hang", "stage": "validate"}],
         [{"fault": "hang", "dialect": "smtp"}, {"fault": "reset"}],
         [{"fault": "hang", "from_s": 1, "until_s": 2}],
+        ["reset for 60 s", "hang"],
+        ["reset for 60 s", "hang after 10 s for 60 s"],
+        ["reset after 10 s", "hang"],
+        ["reset to bob@x", "hang to *@x"],
+        ["reset to /bob/", "hang to bob*"],
+        ["reset 99%", "hang"],
+        ["reset skip 1", "hang"],
+        ["reset header X-A=1", "hang"],
+        ["reset on smtp", "hang"],
         [{"fault": "reply", "code": 451, "enhanced": "4.3.0"}],
     ],
     ids=str,
 )
-def test_a_plan_that_makes_sense_has_no_warnings(rules: list[dict[str, Any]]) -> None:
+def test_a_plan_that_makes_sense_has_no_warnings(rules: list[Any]) -> None:
     assert warnings(read_plan({"rule": rules}, "plan.toml")) == []
+
+
+@pytest.mark.parametrize("smtp", [{"auth": []}, {"ehlo": False}], ids=str)
+def test_a_stage_that_nobody_comes_to_is_a_warning(smtp: dict[str, Any]) -> None:
+    found = warnings(read_plan({"rules": ["535", "hang"], "smtp": smtp}, "plan.toml"))
+
+    assert found == ['rule 1 ("535") can never strike: [smtp] lets nobody come to that stage']
