@@ -100,6 +100,7 @@ class PlanGiven(TypedDict, total=False):
     limit: list[dict[str, Any]]
     smtp: dict[str, Any]
     http: dict[str, Any]
+    magic: dict[str, Any]
 
 
 class RulesToAdd(TypedDict):
@@ -118,6 +119,7 @@ class PlanShown(TypedDict):
     limit: Annotated[list[dict[str, Any]], _says("Limits per address, sender or domain.")]
     smtp: dict[str, Any]
     http: dict[str, Any]
+    magic: dict[str, Any]
 
 
 # --- messages ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from simulator.config.api import read_api
 from simulator.config.forms import read_whole
 from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
+from simulator.config.magic import read_magic
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.config.rules import read_rules
 from simulator.config.shipped import load_named, load_shipped
@@ -18,7 +19,7 @@ from simulator.config.smtp import read_smtp
 from simulator.provider.plan import Plan, Rule
 from simulator.provider.provider import Setup
 
-PLAN_KEYS = ("seed", "plan", "rules", "rule", "idempotency", "limits", "limit", "smtp", "http")
+PLAN_KEYS = ("seed", "plan", "rules", "rule", "idempotency", "limits", "limit", "smtp", "http", "magic")
 #: Keys that are not about one account.
 WHOLE_PROVIDER = ("accounts", "access")
 
@@ -28,6 +29,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "limits": ("limits", read_limits),
     "smtp": ("smtp", read_smtp),
     "http": ("api", read_api),
+    "magic": ("magic", read_magic),
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from simulator.config.limits import limit_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
-from simulator.provider.api import ApiRules
 from simulator.provider.faults import NATURAL_STAGE
 from simulator.provider.plan import Pattern, Per, Rule, When
 from simulator.provider.provider import Account, Setup
@@ -69,27 +68,22 @@ def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
             rule_as_json(each.rule) | {"seen": each.seen, "fired": each.fired, "over": each.over}
             for each in account.plan.tally(account.clock.now(now))
         ],
-        "idempotency": dataclasses.asdict(account.setup.keys),
-        "limits": dataclasses.asdict(account.setup.limits),
-        "limit": [limit_as_json(limit) for limit in account.setup.limit],
-        "smtp": dataclasses.asdict(account.setup.smtp),
-        "http": api_as_json(account.setup.api),
-    }
-
-
-def api_as_json(api: ApiRules) -> dict[str, Any]:
-    """Return the table `[http]`."""
-    return dataclasses.asdict(api) | {"aliases": dict(api.aliases)}
+    } | settings_as_json(account.setup)
 
 
 def setup_as_json(setup: Setup) -> dict[str, Any]:
     """Return a whole plan in the plan language, as `PUT plan` takes it."""
+    rules = [rule_as_json(rule) for rule in setup.plan.rules]
+    return {"seed": setup.plan.seed, "rules": rules} | settings_as_json(setup)
+
+
+def settings_as_json(setup: Setup) -> dict[str, Any]:
+    """Return everything of a plan but its rules."""
     return {
-        "seed": setup.plan.seed,
-        "rules": [rule_as_json(rule) for rule in setup.plan.rules],
         "idempotency": dataclasses.asdict(setup.keys),
         "limits": dataclasses.asdict(setup.limits),
         "limit": [limit_as_json(limit) for limit in setup.limit],
         "smtp": dataclasses.asdict(setup.smtp),
-        "http": api_as_json(setup.api),
+        "http": dataclasses.asdict(setup.api) | {"aliases": dict(setup.api.aliases)},
+        "magic": dataclasses.asdict(setup.magic),
     }

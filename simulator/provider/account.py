@@ -13,6 +13,7 @@ from simulator.provider.clock import AccountClock
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
+from simulator.provider.magic import Magic, MagicState
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Plan, PlanState
 from simulator.provider.smtp import SmtpRules
@@ -31,6 +32,7 @@ class Setup:
     """More limits on throughput: per address, sender, domain."""
     smtp: SmtpRules = SmtpRules()
     api: ApiRules = ApiRules()
+    magic: Magic = Magic()
 
     @property
     def throughput(self) -> tuple[Limit, ...]:
@@ -46,6 +48,7 @@ class Account:
     setup: Setup
     plan: PlanState
     limiter: Limiter
+    magic: MagicState
     aftermath: Aftermath
     ledger: Ledger
     keys: Keys
@@ -67,6 +70,7 @@ class Account:
             setup=setup,
             plan=PlanState(setup.plan, planted_at=now),
             limiter=Limiter(limits=setup.throughput),
+            magic=MagicState(setup.magic, planted_at=now),
             aftermath=Aftermath(account=name),
             ledger=ledger,
             keys=Keys(ledger=ledger),
@@ -87,3 +91,4 @@ class Account:
         self.setup = setup
         self.plan = PlanState(setup.plan, planted_at=now)
         self.limiter = self.limiter.renewed(setup.throughput)
+        self.magic = MagicState(setup.magic, planted_at=now)

@@ -251,6 +251,19 @@ def with_words(answer: Answer, words: Words | InTurn) -> Answer:
             return answer
 
 
+def followed_by(answer: Answer | None, rest: Answer | None) -> Answer | None:
+    """Let `rest` be said where `answer` only delays; an answer that says something itself stays as it is."""
+    match answer:
+        case None:
+            return rest
+        case Slow(delay_s=delay_s, then=then):
+            return Slow(delay_s=delay_s, then=followed_by(then, rest))
+        case Hold(then=then):
+            return Hold(then=followed_by(then, rest))
+        case _:
+            return answer
+
+
 def spoken(answer: Answer | None) -> str:
     """Name an answer for people and logs, for example `slow 2s, then 451` or `reset`."""
     match answer:

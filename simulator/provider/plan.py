@@ -16,7 +16,7 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
-from simulator.provider.answer import Answer, RefusedRecipient, Slow
+from simulator.provider.answer import Answer, RefusedRecipient, Slow, followed_by, goes_on
 from simulator.provider.fate import Destiny
 from simulator.provider.faults import (
     DecideFate,
@@ -169,6 +169,24 @@ class Strike:
     """What becomes of the mail to which recipient, if it is booked."""
     view: View = PLAIN
     """How a look-up sees the ledger."""
+
+    @property
+    def is_final(self) -> bool:
+        """Tell whether nothing else can be decided any more."""
+        return self.answer is not None and not goes_on(self.answer)
+
+    def and_then(self, other: Strike) -> Strike:
+        """Return what both decide together, this one first."""
+        return Strike(
+            rules=(*self.rules, *other.rules),
+            answer=followed_by(self.answer, other.answer),
+            drop=self.drop or other.drop,
+            refused=(*self.refused, *other.refused),
+            early_s=self.early_s if other.early_s is None else max(self.early_s or 0.0, other.early_s),
+            # Of two fates of one recipient the first counts.
+            destinies=tuple((dict(other.destinies) | dict(self.destinies)).items()),
+            view=self.view if self.view != PLAIN else other.view,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

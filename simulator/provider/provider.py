@@ -57,6 +57,7 @@ from simulator.provider.ledger import (
 )
 from simulator.provider.limits import Excess, Occasion, Scope, Standing, refusal
 from simulator.provider.lookup import PLAIN, Query, View, look
+from simulator.provider.magic import MAGIC_STAGES
 from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Judgement, Obligation, judge
@@ -503,7 +504,12 @@ class Provider:
 
     def _strike(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Strike | None:
         account = self.accounts[attempt.account]
-        strike = account.plan.strike(self._moment(attempt, stage, detail.recipient), now)
+        moment = self._moment(attempt, stage, detail.recipient)
+        strike = account.plan.strike(moment, now)
+        if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):
+            more = account.magic.strike(moment, now)
+            if more is not None:
+                strike = more if strike is None else strike.and_then(more)
         if strike is not None:
             self._log(account, attempt, stage, strike, now)
         return strike

@@ -109,7 +109,7 @@ def test_json_has_the_same_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "a plan is an object with the keys seed, plan, rules, rule, idempotency, limits, limit, smtp, http, not []"),
+        ([], "a plan is an object with the keys seed, plan, rules, rule, idempotency, limits, limit, smtp, http, magic, not []"),
         ({"plan": "greylst"}, 'there is no plan "greylst" that comes along; did you mean "greylist"?'),
         ({"plan": 5}, '"plan" is 5; it must be the name of a plan that comes along, or a list'),
         ({"ruel": []}, 'there is no key "ruel"; did you mean "rule"?'),

@@ -17,6 +17,7 @@ from simulator.config.written import setup_as_json
 from simulator.provider.api import ApiRules
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
+from simulator.provider.magic import Magic
 from simulator.provider.provider import Provider
 from simulator.provider.smtp import SmtpRules
 from tests.simulator.config.plans import WRITTEN, one
@@ -36,6 +37,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "limit": [],
         "smtp": dataclasses.asdict(SmtpRules()),
         "http": dataclasses.asdict(ApiRules()) | {"aliases": {}},
+        "magic": dataclasses.asdict(Magic()),
     }
 
 
