@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from simulator.config.place import shown
 from simulator.config.sentences import nth
 from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
+from simulator.provider.faults.web import OddBody, Redirect
 from simulator.provider.plan import Pattern, Rule, When, Who
 from simulator.provider.provider import Setup
 
@@ -63,6 +64,10 @@ def _odd(rule: Rule) -> list[str]:
     code: int | None = getattr(rule.fault, "code", None)
     if enhanced is not None and code is not None and enhanced[0] != str(code)[0]:
         says.append(f"says {code} and {enhanced}, which contradict each other")
+    if isinstance(rule.fault, Redirect) and rule.fault.code // 100 != 3:
+        says.append(f"redirects with {rule.fault.code}, which is no redirect")
+    if isinstance(rule.fault, OddBody) and rule.fault.code // 100 != 2:
+        says.append(f"says {rule.fault.code}, which is no success, with an odd body")
     wires = {wire for wire, _ in rule.stages}
     if wires == {"smtp"} and getattr(rule.fault, "body", None) is not None:
         says.append('gives a "body", which has no place on SMTP')

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.provider.answer import RetryAfter, RetryAfterKind
+from simulator.provider.dress import Chunks, Flaw, Shape
 from simulator.provider.fate import CATEGORIES, Fate, Happening
 from simulator.provider.notices import Damage, Forgery
 from simulator.provider.plan import Pattern
@@ -84,6 +85,27 @@ def read_code(place: Place, key: str, value: object) -> int:
     return value
 
 
+def read_interim(place: Place, key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 100 <= value <= 199 or value == 101:
+        # 101 would be the end of HTTP on this connection.
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be an interim status from 100 to 199, not 101')
+    return value
+
+
+def read_location(place: Place, key: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]{1,2000}", value):
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a URL or a path, like "/v1/emails"')
+    return value
+
+
+def read_content_type(place: Place, key: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[ -~]{0,200}", value):
+        raise place.wrong(
+            f'"{key}" is {shown(value)}; it must be a media type, like "text/plain", or empty for no such header'
+        )
+    return value
+
+
 def read_enhanced(place: Place, key: str, value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}", value):
         raise place.wrong(
@@ -125,6 +147,13 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "copies": lambda place, key, value: read_whole(place, key, value, least=2),
     "tries": lambda place, key, value: read_whole(place, key, value, least=1),
     "age_s": read_number,
+    "size_bytes": lambda place, key, value: read_whole(place, key, value, least=1),
+    "status": read_interim,
+    "location": read_location,
+    "content_type": read_content_type,
+    "flaw": lambda place, key, value: Flaw(read_choice(place, key, value, [*Flaw])),
+    "chunks": lambda place, key, value: Chunks(read_choice(place, key, value, [*Chunks])),
+    "shape": lambda place, key, value: Shape(read_choice(place, key, value, [*Shape])),
     "forgery": lambda place, key, value: Forgery(read_choice(place, key, value, [*Forgery])),
     "damage": lambda place, key, value: Damage(read_choice(place, key, value, [*Damage])),
     "says": lambda place, key, value: Happening(read_choice(place, key, value, [*Happening])),

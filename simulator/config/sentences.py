@@ -14,6 +14,17 @@ from simulator.provider.faults import (
     SlowDown,
     TellBeforeTheAnswer,
 )
+from simulator.provider.faults.web import (
+    AnswerTwice,
+    ChunkTheAnswer,
+    DripTheAnswer,
+    GatewayGivesUp,
+    GzipTheAnswer,
+    NeverContinue,
+    OddBody,
+    Redirect,
+    SayBefore,
+)
 from simulator.provider.faults.webhooks import (
     ContradictIt,
     LoseIt,
@@ -126,6 +137,16 @@ def _what(rule: Rule) -> str:
             return f"wait {delay_s:g} s, then go on"
         case FindNothing() | FindWhatWas() | FindEverything() as fault:
             return f"let the look-up see the ledger wrongly: it {fault.view()}"
+        case Redirect(code=code, location=location):
+            return f"send the sender to {location} with {code}"
+        case GatewayGivesUp(code=code):
+            return f"let a gateway answer {code} in HTML"
+        case NeverContinue():
+            return "never say 100 Continue"
+        case (
+            OddBody() | GzipTheAnswer() | ChunkTheAnswer() | DripTheAnswer() | SayBefore() | AnswerTwice()
+        ) as fault:
+            return f"say it in an odd form: {spoken(fault.answer())}"
         case fault:
             answer = fault.answer()
             return f"answer {spoken(answer)}" if fault.name == "reply" else spoken(answer)

@@ -41,7 +41,7 @@ def head(
     lines += framing
     if closes:
         lines.append(b"connection: close")
-    return _STATUS_LINES[status] + b"\r\n".join(lines) + b"\r\n\r\n"
+    return _STATUS_LINES[status] + b"".join([line + b"\r\n" for line in lines]) + b"\r\n"
 
 
 def sized(out: HttpWords) -> list[bytes]:

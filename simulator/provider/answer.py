@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import StrEnum
 
+from simulator.provider.dress import Dress
+
 
 class RetryAfterKind(StrEnum):
     """The shapes in which real services send Retry-After (RFC 9110, section 10.2.3), and the wrong ones."""
@@ -214,7 +216,22 @@ class InTurn:
     then: Words
 
 
-Manner = Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | TellFirst | InTurn
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dressed:
+    """HTTP only: say the words in an odd form. `then` None: the dialect's normal words."""
+
+    dress: Dress
+    then: Words | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepExpecting:
+    """HTTP only: do not say `100 Continue`, though the sender waits for it; then go on."""
+
+
+Manner = (
+    Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | TellFirst | InTurn | Dressed | KeepExpecting
+)
 Answer = Words | Manner
 
 
@@ -223,6 +240,8 @@ def goes_on(answer: Answer) -> bool:
     match answer:
         case Slow(then=then) | Hold(then=then):
             return then is None or goes_on(then)
+        case KeepExpecting():
+            return True
         case _:
             return False
 
@@ -247,6 +266,8 @@ def with_words(answer: Answer, words: Words | InTurn) -> Answer:
             return Hold(then=words if then is None else with_words(then, words))
         case Truncate(then=None) if not isinstance(words, InTurn):
             return Truncate(then=words)
+        case Dressed(dress=dress, then=None) if not isinstance(words, InTurn):
+            return Dressed(dress=dress, then=words)
         case _:
             return answer
 
@@ -295,3 +316,7 @@ def spoken(answer: Answer | None) -> str:
             return f"events first, then {spoken(then)}"
         case InTurn():
             return "waits for the request in front"
+        case Dressed(dress=dress, then=then):
+            return str(dress) if then is None else f"{spoken(then)}, {dress}"
+        case KeepExpecting():
+            return "no 100, then normal"

@@ -12,14 +12,17 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from simulator.dialects.script import Script
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    Dressed,
     Garble,
     Hang,
     HangUp,
     Hold,
     InTurn,
+    KeepExpecting,
     Refused,
     Reply,
     Reset,
@@ -29,6 +32,7 @@ from simulator.provider.answer import (
     Truncate,
     Words,
 )
+from simulator.provider.dress import Dress
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.servers.alarms import Alarms
 
@@ -139,6 +143,14 @@ class Voice(Protocol):
 
     async def babble(self, code: int) -> None:
         """Say something that is no reply of this protocol."""
+        ...
+
+    def script(self, dress: Dress, words: Words | None) -> Script:
+        """Return how these words are said in this form. HTTP only."""
+        ...
+
+    def played(self) -> None:
+        """The whole script is out. HTTP only."""
         ...
 
 
@@ -312,10 +324,29 @@ class Wire:
                 else:
                     await self._hang(for_s, attempt.account, line)
                 return Sent.NOTHING
+            case Dressed(dress=dress, then=then):
+                return await self._play(voice.script(dress, then), attempt, voice, line)
+            case KeepExpecting():
+                raise AssertionError("whoever reads the body knows that")
             case InTurn():
                 raise AssertionError("who waits for a request in front asks again after it")
             case Slow() | Hold() | TellFirst():
                 raise AssertionError("wait_out leaves no waits at the front")
+
+    async def _play(self, script: Script, attempt: Attempt, voice: Voice, line: Line) -> Sent:
+        said = Sent.NOTHING
+        for number, piece in enumerate(script.pieces):
+            if number and script.pause_s:
+                await self._alarms.sleep(attempt.account, script.pause_s)
+            if line.is_gone():
+                return said
+            line.transport.write(piece)
+            said = Sent.PARTIAL
+        if not script.whole:
+            line.hang_up()
+            return said
+        voice.played()
+        return Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
 
     async def _hang(self, for_s: float, account: str, line: Line) -> None:
         gone = asyncio.ensure_future(line.gone())

@@ -11,6 +11,7 @@ import pytest
 from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
 from simulator.config.limits import LIMIT_KEYS
 from simulator.provider.api import ApiRules
+from simulator.provider.dress import Chunks, Flaw, Shape
 from simulator.provider.faults import FAULTS, SPELLINGS
 from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
@@ -94,3 +95,22 @@ def test_every_way_of_keys_is_documented() -> None:
         for value, way in row.items():
             assert way.code is None or str(way.code) in told[situation][value]
             assert way.reason is None or way.does is Does.WAIT or way.reason.value in told[situation][value]
+
+
+def test_every_odd_body_is_explained() -> None:
+    table = PAGE.split("| shape | the body is |")[1].split("\n\n")[0]
+    named = [
+        name
+        for row in re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    ]
+
+    assert sorted(named) == sorted(Shape)
+
+
+@pytest.mark.parametrize("kind", [Flaw, Chunks])
+def test_every_form_is_named(kind: type[Flaw | Chunks]) -> None:
+    name = "flaw" if kind is Flaw else "chunks"
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
+
+    assert re.findall(r"`(\w+)`", row)[1:] == [str(each) for each in kind]

@@ -186,6 +186,17 @@ class Sender:
         finally:
             self.socket.settimeout(PATIENCE_S)
 
+    def until(self, mark: bytes) -> bytes:
+        """Read up to and including `mark`."""
+        data, self._rest = self._rest, b""
+        while mark not in data:
+            piece = self.socket.recv(65_536)
+            assert piece, f"the line ended before {mark!r} came: {data!r}"
+            data += piece
+        size = data.index(mark) + len(mark)
+        self._rest = data[size:]
+        return data[:size]
+
     def end(self) -> str:
         """Return how the line ends from here on: `eof` or `reset`."""
         try:

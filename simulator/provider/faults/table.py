@@ -18,6 +18,17 @@ from simulator.provider.faults.both import (
 )
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
 from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
+from simulator.provider.faults.web import (
+    AnswerTwice,
+    ChunkTheAnswer,
+    DripTheAnswer,
+    GatewayGivesUp,
+    GzipTheAnswer,
+    NeverContinue,
+    OddBody,
+    Redirect,
+    SayBefore,
+)
 from simulator.provider.faults.webhooks import (
     ContradictIt,
     LoseIt,
@@ -57,6 +68,15 @@ Fault = (
     | FindNothing
     | FindWhatWas
     | FindEverything
+    | Redirect
+    | GatewayGivesUp
+    | OddBody
+    | GzipTheAnswer
+    | ChunkTheAnswer
+    | DripTheAnswer
+    | SayBefore
+    | AnswerTwice
+    | NeverContinue
 )
 
 FAULTS: dict[str, type[Fault]] = {
@@ -87,6 +107,15 @@ FAULTS: dict[str, type[Fault]] = {
         FindNothing,
         FindWhatWas,
         FindEverything,
+        Redirect,
+        GatewayGivesUp,
+        OddBody,
+        GzipTheAnswer,
+        ChunkTheAnswer,
+        DripTheAnswer,
+        SayBefore,
+        AnswerTwice,
+        NeverContinue,
     )
 }
 
@@ -121,6 +150,14 @@ SPELLINGS: dict[str, Spelling] = {
     ),
     "accept_then_truncate": Spelling(
         fault="truncate", stage="reply", meaning="Take the mail, then break off in the middle of the answer."
+    ),
+    "accept_then_gateway": Spelling(
+        fault="gateway",
+        stage="reply",
+        meaning="Take the mail, then let a gateway say in HTML that it gave up.",
+    ),
+    "accept_then_odd_body": Spelling(
+        fault="odd_body", stage="reply", meaning="Take the mail, then say success with a body that is none."
     ),
     "accept_then_hold": Spelling(
         fault="hold", stage="reply", meaning="Take the mail, then keep the answer until it is released."

@@ -7,7 +7,7 @@ import asyncio
 from starlette.types import Receive, Scope
 
 from simulator.dialects.native.request import read
-from simulator.provider.answer import Answer, Refused, Reply, Words
+from simulator.provider.answer import Answer, KeepExpecting, Refused, Reply, Words
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.message import Submission
 from simulator.provider.provider import Detail
@@ -65,7 +65,9 @@ async def take_in(
     plan = desk.provider.account(head.account, desk.now()).plan
     if plan.stands_at("http", "upload"):
         answer = await desk.ask(attempt, "upload", head.detail)
-        if answer is not None:
+        if isinstance(answer, KeepExpecting):
+            line.never_says_continue()
+        elif answer is not None:
             await desk.say(answer, [attempt], line)
             return None
     is_here = line.cycle is not None and not line.cycle.more_body

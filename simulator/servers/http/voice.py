@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from simulator.clock import Clock
 from simulator.dialects import http
+from simulator.dialects.dress import dressed
 from simulator.dialects.http import HttpWords
 from simulator.dialects.native import answers
 from simulator.dialects.native.answers import USUAL, Style
-from simulator.provider.answer import Accepted, Words
+from simulator.dialects.native.odd import odd
+from simulator.dialects.script import Script
+from simulator.provider.answer import Accepted, Reply, Words
+from simulator.provider.dress import Dress, Odd
 from simulator.servers.http.connection import HttpLine
 
 
@@ -34,6 +38,23 @@ class HttpVoice:
     async def babble(self, code: int) -> None:
         """Say a well-formed head around a broken body."""
         await self.say(answers.garbled(code))
+
+    def script(self, dress: Dress, words: Words | None) -> Script:
+        """Return how these words are said in this form."""
+        out = self._out(words)
+        if isinstance(dress, Odd):
+            out = odd(out, dress)
+        self.said = str(out.status)
+        self._line.begun()
+        closes = self._line.closes()
+        return dressed(dress, out, self._line.fields, closes=closes, say=self._unasked)
+
+    def played(self) -> None:
+        """The whole script is out."""
+        self._line.answered()
+
+    def _unasked(self, code: int) -> HttpWords:
+        return self._out(Reply(code=code))
 
     def _out(self, words: Words | None) -> HttpWords:
         return answers.answer(words or _usual(), self._clock.now(), self._style)

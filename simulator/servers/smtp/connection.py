@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from aiosmtpd.smtp import SMTP, Session
 
+from simulator.dialects.script import Script
 from simulator.dialects.smtp import GARBLED, part_of, reply, without_enhanced
 from simulator.provider.answer import Reply, Words
+from simulator.provider.dress import Dress
 from simulator.provider.ledger import AttemptState
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.encryption import Encryption
@@ -196,6 +198,12 @@ class Connection(SMTP):
     async def babble(self, code: int) -> None:
         """Say a line that is no reply; a code has no place in it."""
         self._write(GARBLED)
+
+    def script(self, dress: Dress, words: Words | None) -> Script:
+        raise AssertionError("SMTP has no odd forms of HTTP")
+
+    def played(self) -> None:
+        raise AssertionError("SMTP has no odd forms of HTTP")
 
     def _write(self, data: bytes) -> None:
         if not self._line.is_gone():

@@ -40,11 +40,12 @@ def test_a_fault_without_a_stage_strikes_at_its_natural_one_on_its_wires(name: s
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_is_its_fault_after_booking(name: str) -> None:
-    rule = one(fault=name)
+    fault = SPELLINGS[name].fault
+    rule = one(fault=name, **NEEDED.get(fault, {}))
 
-    assert rule.stages == {("smtp", "reply"), ("http", "reply")}
+    assert rule.stages == {(wire, "reply") for wire in FAULTS[fault].stages}
     assert rule.stages <= AFTER_BOOKING
-    assert rule.fault.name == SPELLINGS[name].fault
+    assert rule.fault.name == fault
 
 
 def test_accept_then_reply_says_500_unless_told_otherwise() -> None:

@@ -25,6 +25,10 @@ def test_the_answer_to_head_promises_what_get_would_bring() -> None:
     assert whole(OUT, bodiless=True) == whole(OUT)[:-2]
 
 
+def test_a_head_without_fields_is_a_status_line_and_a_blank_one() -> None:
+    assert head(103, (), ()) == b"HTTP/1.1 103 Early Hints\r\n\r\n"
+
+
 @pytest.mark.parametrize("status", [204, 304])
 def test_what_has_no_content_has_no_length(status: int) -> None:
     assert sized(HttpWords(status=status, headers=(), body=b"")) == []

@@ -9,11 +9,13 @@ import pytest
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    Dressed,
     Garble,
     Hang,
     HangUp,
     Hold,
     InTurn,
+    KeepExpecting,
     Reason,
     Refused,
     Reply,
@@ -29,6 +31,7 @@ from simulator.provider.answer import (
     with_words,
     words_of,
 )
+from simulator.provider.dress import Gzipped
 from tests.simulator.provider.mails import NOW, after
 
 YES = Accepted(id="msg_1", message_id="<1@x>", recipients=("a@x",))
@@ -67,6 +70,8 @@ def test_a_date_is_told_in_gmt_wherever_now_is() -> None:
         (Slow(delay_s=1, then=Hold()), Slow(delay_s=1, then=Hold(then=YES))),
         (Hold(), Hold(then=YES)),
         (Truncate(), Truncate(then=YES)),
+        (Dressed(dress=Gzipped()), Dressed(dress=Gzipped(), then=YES)),
+        (KeepExpecting(), KeepExpecting()),
         (Slow(delay_s=1, then=Reply(code=451)), Slow(delay_s=1, then=Reply(code=451))),
         (Hang(), Hang()),
         (Garble(), Garble()),
@@ -87,6 +92,8 @@ def test_only_open_places_are_filled_with_words(answer: Answer, filled: Answer) 
         (Hold(then=Reply(code=500)), False),
         (Hang(), False),
         (Truncate(), False),
+        (Dressed(dress=Gzipped()), False),
+        (KeepExpecting(), True),
     ],
     ids=lambda value: str(value),
 )
@@ -116,6 +123,9 @@ def test_an_answer_that_only_delays_goes_on(answer: Answer, on: bool) -> None:
         (Results(items=(YES, Reply(code=503))), "accepted 1 of 2"),
         (Results(items=(YES, YES), replayed=True), "accepted 2 of 2 (replayed)"),
         (InTurn(for_s=1, then=YES), "waits for the request in front"),
+        (Dressed(dress=Gzipped()), "gzip"),
+        (Dressed(dress=Gzipped(), then=YES), "accepted, gzip"),
+        (KeepExpecting(), "no 100, then normal"),
     ],
 )
 def test_every_answer_has_a_name_for_people(answer: Answer | None, name: str) -> None:

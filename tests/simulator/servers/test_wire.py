@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from simulator.dialects.script import Script as Played
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    Dressed,
     Garble,
     Hang,
     HangUp,
@@ -22,6 +24,7 @@ from simulator.provider.answer import (
     Truncate,
     Words,
 )
+from simulator.provider.dress import Dress, Dripped
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.servers.alarms import Alarms
 from simulator.servers.wire import Holds, Line, Wire
@@ -68,6 +71,15 @@ class Script:
         self.said.append(("babble", code))
         if self._line is not None:
             self._line.transport.write(b"\xff\r\n")
+
+    def script(self, dress: Dress, words: Words | None) -> Played:
+        self.said.append((dress, words))
+        return Played(
+            pieces=(b"a", b"b", b"c"), pause_s=2.0, whole=isinstance(dress, Dripped) and dress.size_bytes == 1
+        )
+
+    def played(self) -> None:
+        self.said.append("played")
 
 
 class Peer(asyncio.Protocol):
@@ -199,6 +211,28 @@ def test_a_line_that_cannot_turn_deaf_is_simply_closed() -> None:
         await line.gone()
 
     on_a_line(story)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_script_is_played_piece_by_piece(whole: bool) -> None:
+    """A pause before each piece but the first; what is no whole answer ends the line."""
+    clock = StillClock()
+    drip = Dripped(pause_s=2.0, size_bytes=1 if whole else 2)
+
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        sent = await wire.deliver(Dressed(dress=drip, then=NO), attempt(), voice, line)
+
+        assert await reader.readexactly(3) == b"abc"
+        assert clock.slept == [2.0, 2.0]
+        assert voice.said == [(drip, NO), *(["played"] if whole else [])]
+        assert sent is (Sent.COMPLETE if whole else Sent.PARTIAL)
+        assert line.is_gone() is not whole
+        if not whole:
+            assert await reader.read() == b""
+
+    on_a_line(story, clock)
 
 
 def test_reset_is_a_real_rst() -> None:

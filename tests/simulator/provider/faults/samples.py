@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.provider.dress import Shape
 from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, Fault
 
@@ -13,6 +14,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "fate": {"fate": Fate.OPENED},
     "webhook_late": {"delay_s": 60},
     "lookup_stale": {"age_s": 5},
+    "odd_body": {"shape": Shape.NO_ID},
 }
 
 

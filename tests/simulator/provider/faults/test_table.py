@@ -6,7 +6,19 @@ import dataclasses
 
 import pytest
 
-from simulator.provider.answer import Garble, Hang, HangUp, Hold, Reply, Reset, Slow, Truncate
+from simulator.provider.answer import (
+    Dressed,
+    Garble,
+    Hang,
+    HangUp,
+    Hold,
+    KeepExpecting,
+    Reply,
+    Reset,
+    Slow,
+    Truncate,
+)
+from simulator.provider.dress import Announced, Chunked, Doubled, Dripped, Gzipped, Odd, Shape
 from simulator.provider.faults import (
     AFTER_BOOKING,
     FAULTS,
@@ -16,6 +28,7 @@ from simulator.provider.faults import (
     SPELLINGS,
     WEBHOOK_STAGES,
 )
+from simulator.provider.faults.web import GatewayGivesUp
 from tests.simulator.provider.faults.samples import sample
 
 STAGES = {"smtp": SMTP_STAGES, "http": HTTP_STAGES, "webhook": WEBHOOK_STAGES}
@@ -41,6 +54,15 @@ ANSWERS = {
     "webhook_malformed": None,
     "webhook_conflict": None,
     "webhook_unknown": None,
+    "redirect": Reply(code=307, headers=(("Location", "/v1/emails"),)),
+    "gateway": GatewayGivesUp().answer(),
+    "odd_body": Dressed(dress=Odd(shape=Shape.NO_ID)),
+    "gzip": Dressed(dress=Gzipped()),
+    "chunked": Dressed(dress=Chunked()),
+    "drip": Dressed(dress=Dripped(pause_s=0.05)),
+    "interim": Dressed(dress=Announced(status=103)),
+    "two_answers": Dressed(dress=Doubled(code=500)),
+    "no_continue": KeepExpecting(),
     "lookup_misses": None,
     "lookup_stale": None,
     "lookup_unfiltered": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -55,6 +56,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "slow": {"delay_s": 0.01},
     "garble": {"code": 202},
     "lookup_stale": {"age_s": 60},
+    "odd_body": {"shape": "html"},
+    "drip": {"delay_s": 0, "size_bytes": 7},
 }
 FAULTS_HERE = [name for name, fault in FAULTS.items() if "lookup" in fault.stages.get("http", ())]
 BY_KEY = "/v1/emails?idempotency_key=order-1"
@@ -86,6 +89,24 @@ def judge(fault: str, by_id: bool, seen: Seen, sender: Sender, simulator: Runnin
             with simulator.control() as control:
                 assert control.release() == 1
             assert "order-1" in sender.see().body.decode()
+        case "redirect":
+            assert (seen.status, seen.headers["location"]) == (307, "/v1/emails")
+        case "gateway":
+            assert (seen.status, seen.body[:6]) == (504, b"<html>")
+        case "odd_body":
+            assert (seen.status, seen.body[:15]) == (200, b"<!DOCTYPE html>")
+        case "gzip":
+            assert b"order-1" in gzip.decompress(seen.body)
+        case "chunked":
+            assert b'"id"' in sender.until(b"0\r\n\r\n")
+        case "drip":
+            assert "order-1" in seen.body.decode()
+        case "interim":
+            assert seen.status == 103
+            assert "order-1" in sender.see().body.decode()
+        case "two_answers":
+            assert "order-1" in seen.body.decode()
+            assert sender.see().status == 500
         case "lookup_misses" | "lookup_stale":
             assert seen.status == (404 if by_id else 200)
             assert by_id or seen.json == {"data": []}

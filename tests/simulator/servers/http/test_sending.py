@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -18,6 +19,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "garble": {"code": 202},
     "refuse_recipients": {"recipient": "ada@*"},
     "fate": {"fate": "opened"},
+    "odd_body": {"shape": "error"},
+    "drip": {"delay_s": 0, "size_bytes": 7},
 }
 
 
@@ -72,6 +75,30 @@ def judge(fault: str, stage: str, seen: Seen, sender: Sender, simulator: Running
                     "enhanced": "5.1.1",
                 }
             ]
+        case "redirect":
+            assert (seen.end, seen.status, seen.headers["location"]) == ("open", 307, "/v1/emails")
+        case "gateway":
+            assert (seen.end, seen.status) == ("open", 504)
+            assert seen.headers["content-type"] == "text/html; charset=utf-8"
+            assert seen.body.startswith(b"<html>")
+        case "odd_body":
+            assert (seen.end, seen.status, seen.json["status"]) == ("open", 200, "error")
+        case "gzip":
+            assert seen.headers["content-encoding"] == "gzip"
+            assert json.loads(gzip.decompress(seen.body))["status"] == "accepted"
+        case "chunked":
+            assert seen.headers["transfer-encoding"] == "chunked"
+            assert sender.until(b"0\r\n\r\n").startswith(b'10\r\n{"id":"msg_')
+        case "drip":
+            assert is_yes(seen)
+        case "interim":
+            assert seen.data == b"HTTP/1.1 103 Early Hints\r\n\r\n"
+            assert is_yes(sender.see())
+        case "two_answers":
+            assert is_yes(seen)
+            assert sender.see().status == 500
+        case "no_continue":
+            assert is_yes(seen)
         case _:
             pytest.fail(f"nobody has said what {fault} looks like on HTTP")
     if headed:
@@ -88,7 +115,7 @@ def test_each_fault_looks_as_promised_at_each_stage(simulator: Running, fault: s
         seen = sender.say(SEND).see(silence_s=quiet_s)
         judge(fault, stage, seen, sender, simulator)
 
-    goes_on = fault in ("slow", "hold", "accept_then_drop", "fate", "webhook_early")
+    goes_on = fault in ("slow", "hold", "accept_then_drop", "fate", "webhook_early", "no_continue")
     attempt = the_attempt(simulator)
     booked = stage in BOOKED or goes_on
     assert accepted(simulator) == (1 if booked else 0)
