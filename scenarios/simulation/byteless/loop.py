@@ -73,7 +73,10 @@ class StepLoop:
     # --- driving it ---------------------------------------------------------------------------------
 
     def run_until(self, due: float) -> None:
-        """Let everything happen up to and including this instant. Raises `Livelock`."""
+        """Let everything happen that is due before this instant, then it is this instant. Raises `Livelock`.
+
+        What is due at the very instant comes behind what the caller does now, as behind a harness that wakes first.
+        """
         ready, timers = self._ready, self._timers
         take, left = ready.popleft, CALLBACKS_PER_INSTANT
         while True:
@@ -97,7 +100,7 @@ class StepLoop:
                     raise Livelock(
                         f"{CALLBACKS_PER_INSTANT} callbacks at t={self.now:.6f}s: time stands still"
                     )
-            if not timers or timers[0][0] > due:
+            if not timers or timers[0][0] >= due:
                 break
             self.now = when = max(timers[0][0], self.now)
             left = CALLBACKS_PER_INSTANT

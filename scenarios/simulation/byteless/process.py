@@ -61,6 +61,12 @@ class Process(processes.Process):
         context.run(OWNER.set, self)
         return context.run(lambda: self.steps_loop.create_task(function(*args)))
 
+    def stop_counting(self) -> None:
+        """What it comes by from now on is not noted."""
+        if self._moment is not None:
+            self._moment = None
+            self.is_watched = self.dead or self.frozen or self._kind == "step"
+
     # --- crash points -------------------------------------------------------------------------------
 
     def may_step(self) -> bool:

@@ -6,6 +6,7 @@ own code. Here lives the order of steps and what a broken line is called. A test
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Protocol
@@ -39,6 +40,10 @@ class Exchange(Protocol):
         """Seconds since the world began."""
         ...
 
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Call this after so many seconds, rounded up to a whole one."""
+        ...
+
 
 class Broken(Exception):
     """The line broke before there was an answer. The message is what `Evidence.trouble` calls it."""
@@ -53,7 +58,8 @@ class _HttpClient:
     def __init__(self, exchange: Exchange, settings: Settings) -> None:
         self._exchange = exchange
         self._settings = settings
-        self._idle: list[Line] = []
+        self._idle: deque[Line] = deque()
+        self._tidies = False
 
     async def ask(
         self, request: Post | Get, let_go: Callable[[], Awaitable[None]] | None = None
@@ -71,8 +77,7 @@ class _HttpClient:
             return head, body
         finally:
             if good:
-                line.since = self._exchange.time()
-                self._idle.append(line)
+                self._keep(line)
             else:
                 line.close()
 
@@ -100,11 +105,28 @@ class _HttpClient:
 
     def _kept(self) -> Line | None:
         while self._idle:
-            line = self._idle.pop()
-            if line.is_open and self._exchange.time() - line.since < KEPT_S:
+            line = self._idle.popleft()
+            if line.is_open and self._exchange.time() - line.since <= KEPT_S:
                 return line
             line.close()
         return None
+
+    def _keep(self, line: Line) -> None:
+        line.since = self._exchange.time()
+        self._idle.append(line)
+        if not self._tidies:
+            self._tidies = True
+            self._exchange.later(KEPT_S, self._tidy)
+
+    def _tidy(self) -> None:
+        """Close what nobody used for too long; as the original, it looks now and then, not in time."""
+        deadline = self._exchange.time() - KEPT_S
+        for line in [each for each in self._idle if not each.is_open or each.since < deadline]:
+            self._idle.remove(line)
+            line.close()
+        self._tidies = bool(self._idle)
+        if self._tidies:
+            self._exchange.later(KEPT_S, self._tidy)
 
     async def close(self) -> None:
         for line in self._idle:
@@ -151,7 +173,7 @@ class HttpLookup:
             ("message_id", docket.message_id),
         ):
             try:
-                head, entries = await self._client.ask(Get(parameter, value))
+                head, entries = await self._ask(Get(parameter, value))
             except Broken as broken:
                 return Unavailable(reason=f"the look-up fails ({broken})")
             if head.status != 200:
@@ -160,6 +182,15 @@ class HttpLookup:
                 if over_http.is_ours(entry, docket, parameter, value):
                     return Found(provider_id=str(entry["id"]))
         return NotFound()
+
+    async def _ask(self, request: Get) -> tuple[Head, Any]:
+        try:
+            return await self._client.ask(request)
+        except Broken as broken:
+            # The original's library repeats a GET once if the line breaks before there is an answer.
+            if str(broken) not in ("eof", "reset"):
+                raise
+            return await self._client.ask(request)
 
     async def close(self) -> None:
         await self._client.close()

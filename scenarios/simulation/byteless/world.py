@@ -11,8 +11,9 @@ Nothing here judges.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
 from reference_sender.policy.evidence import Wire
@@ -72,6 +73,9 @@ class World:
 
     def time(self) -> float:
         return self.loop.now
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        self.loop.call_at(ceil(self.loop.now + seconds), act)
 
     @property
     def complaints(self) -> list[str]:
