@@ -68,20 +68,25 @@ class Reconciler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile now and then until `stop`."""
-        while not stop.is_set():
-            try:
-                await self.run_once()
-            except Exception as error:
-                # The database or the look-up is away: the rows wait, and so do we.
-                self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
-            waits = [
-                asyncio.ensure_future(w) for w in (stop.wait(), self._clock.sleep(self._settings.reconcile_s))
-            ]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                try:
+                    await self.run_once()
+                except Exception as error:
+                    # The database or the look-up is away: the rows wait, and so do we.
+                    self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
+                await self._rest(stopping)
+        finally:
+            stopping.cancel()
+
+    async def _rest(self, stopping: asyncio.Future[bool]) -> None:
+        """Wait for the next pass, or for the end."""
+        pause = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
+        try:
+            await asyncio.wait({stopping, pause}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
 
     async def run_once(self) -> Reconciled:
         """One pass over everything that is due for a look."""

@@ -82,6 +82,8 @@ class Worker:
         self._log = log
         self._running: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
+        self._waking: asyncio.Future[bool] | None = None
+        self._stopping: asyncio.Future[bool] | None = None
 
     def wake(self) -> None:
         """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
@@ -89,6 +91,17 @@ class Worker:
 
     async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
         """Work until `stop`, then finish what is in flight. `ready` is called after the first look for mail."""
+        # Both waits go on over many polls: new tasks for each poll would be most of what an idle worker does.
+        self._stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await self._work(stop, ready)
+        finally:
+            for wait in (self._stopping, self._waking):
+                if wait is not None:
+                    wait.cancel()
+        await self._drain()
+
+    async def _work(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         failures, announced = 0, False
         while not stop.is_set():
             self._woken.clear()
@@ -104,8 +117,7 @@ class Worker:
                 self._log(
                     "claim_failed", error=type(error).__name__, cause=cause_of(error), failures=failures
                 )
-            await self._rest(stop, failures)
-        await self._drain()
+            await self._rest(failures)
 
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
@@ -239,18 +251,18 @@ class Worker:
         # A free slot is a reason to look for more.
         self._woken.set()
 
-    async def _rest(self, stop: asyncio.Event, failures: int) -> None:
+    async def _rest(self, failures: int) -> None:
         """Wait for something to do: a wake-up, a free slot, the next poll – or the end."""
+        assert self._stopping is not None
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.ensure_future(self._woken.wait())
         # A claim takes all that is due or all there is room for, so looking again at once would find nothing.
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
-        waits = [
-            asyncio.ensure_future(w) for w in (stop.wait(), self._woken.wait(), self._clock.sleep(pause_s))
-        ]
+        pause = asyncio.ensure_future(self._clock.sleep(pause_s))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({self._stopping, self._waking, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            pause.cancel()
 
     async def _drain(self) -> None:
         """Finish what is in flight, within the drain deadline; what is left over keeps its lease and its marker."""

@@ -84,7 +84,7 @@ class Finding:
 
 def judged(history: History) -> Judgement:
     """Return the judgement over this history's ledger, nothing being called lost yet."""
-    return judging.judge(history.obligations, history.acceptances)
+    return history.once("judged", lambda: judging.judge(history.obligations, history.acceptances))
 
 
 def duplicated(history: History, policy: Policy) -> list[Finding]:

@@ -6,15 +6,17 @@ and nothing judges. A stored history can be judged again at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from scenarios.mail import bare
 from simulator.provider.fate import Fate
 from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +106,22 @@ class History:
     """True if things still moved when the calm ran out of time."""
     refused: tuple[str, ...] = ()
     """Recipients refused for good beside others, where no attempt's own answer says so (SMTP at RCPT)."""
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was asked of it before: a history never changes, and a judge asks the same things again and again."""
+
+    def once(self, question: str, answer: Callable[[], Answer]) -> Answer:
+        """Return the answer to a question; it is worked out when it is asked for the first time."""
+        if question not in self._derived:
+            self._derived[question] = answer()
+        known: Answer = self._derived[question]
+        return known
 
     def tries_for(self, recipient: str) -> list[Try]:
         """Return the attempts that named this recipient, oldest first."""
-        return sorted((each for each in self.attempts if each.concerns(recipient)), key=_opened)
+        return self.once(
+            f"tries for {recipient}",
+            lambda: sorted((each for each in self.attempts if each.concerns(recipient)), key=_opened),
+        )
 
     def copies_for(self, recipient: str) -> list[Acceptance]:
         """Return the acceptances for this recipient, oldest first."""

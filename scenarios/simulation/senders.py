@@ -158,10 +158,12 @@ def with_points(store: Store) -> Store:
 
 
 def _pointed(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+    before, after = f"before {name}", f"after {name}"
+
     def asked(*arguments: Any, **more: Any) -> Any:
-        point(f"before {name}")
+        point(before)
         answer = ask(*arguments, **more)
-        point(f"after {name}")
+        point(after)
         return answer
 
     return asked

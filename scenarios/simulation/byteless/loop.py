@@ -11,11 +11,11 @@ import contextvars
 import heapq
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, cast
 
-from scenarios.simulation.loop import OWNER, ROUNDS_PER_INSTANT, Livelock, unless_over
+from scenarios.simulation.loop import OWNER, ROUNDS_PER_INSTANT, Livelock
 from scenarios.simulation.processes import Killed
 
 #: The context of what belongs to nobody: the provider, and the harness.
@@ -54,6 +54,22 @@ class Timer:
 
     def cancelled(self) -> bool:
         return self.cancelled_
+
+
+class _InNextStep:
+    """What a call in a thread came to: to be had after one step, as every call in a thread lets others go first."""
+
+    __slots__ = ("_error", "_result")
+
+    def __init__(self, result: Any, error: BaseException | None) -> None:
+        self._result = result
+        self._error = error
+
+    def __await__(self) -> Generator[None, None, Any]:
+        yield
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 class StepLoop:
@@ -181,16 +197,12 @@ class StepLoop:
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """Run it inline; who waits goes on in the next step, as with threads."""
-        future = self.create_future()
         try:
-            result = func(*args)
+            return _InNextStep(func(*args), None)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            self.call_soon(unless_over, future, None, error)
-        else:
-            self.call_soon(unless_over, future, result)
-        return future
+            return _InNextStep(None, error)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep what nobody caught, unless it is the end of a killed process."""
@@ -207,14 +219,11 @@ class StepLoop:
         refuse("it calls call_soon_threadsafe(), and there are no threads at the model level")
 
 
-async def sleep(loop: StepLoop, seconds: float) -> None:
-    """Let so much time pass; the leanest way to do so."""
+def sleep(loop: StepLoop, seconds: float) -> asyncio.Future[None]:
+    """Return what is done when so much time has passed: as good as a coroutine, without a task to run it."""
     future = loop.create_future()
-    timer = loop.call_later(seconds, _over, future)
-    try:
-        await future
-    finally:
-        timer.cancelled_ = True
+    loop.call_later(seconds, _over, future)
+    return future
 
 
 def _over(future: asyncio.Future[None]) -> None:
