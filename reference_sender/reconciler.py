@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.life import Docket, State
@@ -80,9 +80,9 @@ class Reconciler:
         finally:
             stopping.cancel()
 
-    async def _rest(self, stopping: asyncio.Future[bool]) -> None:
+    async def _rest(self, stopping: asyncio.Future[Any]) -> None:
         """Wait for the next pass, or for the end."""
-        pause = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
+        pause: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
         try:
             await asyncio.wait({stopping, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:

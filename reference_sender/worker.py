@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.life import Docket, Parcel
@@ -82,8 +82,8 @@ class Worker:
         self._log = log
         self._running: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
-        self._waking: asyncio.Future[bool] | None = None
-        self._stopping: asyncio.Future[bool] | None = None
+        self._waking: asyncio.Future[Any] | None = None
+        self._stopping: asyncio.Future[Any] | None = None
 
     def wake(self) -> None:
         """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
@@ -258,7 +258,7 @@ class Worker:
             self._waking = asyncio.ensure_future(self._woken.wait())
         # A claim takes all that is due or all there is room for, so looking again at once would find nothing.
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
-        pause = asyncio.ensure_future(self._clock.sleep(pause_s))
+        pause: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(pause_s))
         try:
             await asyncio.wait({self._stopping, self._waking, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -504,6 +504,8 @@ class Provider:
 
     def _strike(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Strike | None:
         account = self.accounts[attempt.account]
+        if not account.plan.plan.rules and not account.setup.magic.on:
+            return None
         moment = self._moment(attempt, stage, detail.recipient)
         strike = account.plan.strike(moment, now)
         if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):

@@ -7,9 +7,8 @@ reads it, and each reading is a crash point in three parts, as on the wire. FIN 
 from __future__ import annotations
 
 import asyncio
-import types
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Generator, Iterator
 from enum import Enum, auto
 from typing import Any
 
@@ -50,14 +49,22 @@ class Expired(Exception):
     """Nothing was heard in time."""
 
 
+class Events:
+    """What happened on all lines of a world that outlives a sender's process, as a number."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Line:
     """One connection."""
 
-    def __init__(self, loop: StepLoop, owner: Process, noted: Callable[[], None]) -> None:
+    def __init__(self, loop: StepLoop, owner: Process, events: Events) -> None:
         self._loop = loop
         self._owner = owner
-        self._noted = noted
-        """Called whenever something happens that outlives the sender's process."""
+        self._events = events
         self.heard: deque[Any] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._said: deque[Any] = deque()
@@ -84,7 +91,7 @@ class Line:
 
     def _resume(self, value: Any) -> None:
         session = self._session
-        self._noted()
+        self._events.count += 1
         while session is not None:
             self._turn += 1
             try:
@@ -168,14 +175,14 @@ class Line:
             if not self.heard:
                 raise Expired
         else:
-            await turn()
+            await TURN
         what = self.heard[0]
         if not isinstance(what, End):
             passes = self._owner.passes
             passes("reply", "unread")
             passes("reply", "partial")
             self.heard.popleft()
-            self._noted()
+            self._events.count += 1
             passes("reply", "whole")
         return what
 
@@ -185,7 +192,7 @@ class Line:
             return
         self.closed = True
         self.reset = any(not isinstance(each, End) for each in self.heard)
-        self._noted()
+        self._events.count += 1
         if self._session is None:
             return
         want = self._want
@@ -204,7 +211,15 @@ def _give_up(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-@types.coroutine
-def turn() -> Generator[None, None, None]:
-    """Let everybody else who is ready go first: the least that hearing an answer takes."""
-    yield
+class _Turn:
+    """What a step of the loop is awaited by."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Iterator[None]:
+        return iter(_ONCE)
+
+
+_ONCE = (None,)
+#: Let everybody else who is ready go first: the least that hearing an answer takes.
+TURN: Awaitable[None] = _Turn()  # type: ignore[assignment] # an iterator is all that an await needs

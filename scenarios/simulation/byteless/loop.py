@@ -159,8 +159,8 @@ class StepLoop:
     def time(self) -> float:
         return self.now
 
-    def get_debug(self) -> bool:
-        return False
+    #: False. Every future and task asks for it, so it is answered without a call of Python's.
+    get_debug = bool
 
     def is_running(self) -> bool:
         return True

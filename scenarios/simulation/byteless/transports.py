@@ -20,7 +20,7 @@ from reference_sender.policy.settings import Settings
 from reference_sender.transports import http as over_http
 from reference_sender.transports import smtp as over_smtp
 from scenarios.simulation.byteless.http import Get, Head, Post
-from scenarios.simulation.byteless.line import End, Expired, Line, turn
+from scenarios.simulation.byteless.line import TURN, End, Expired, Line
 from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
 
 #: So long the HTTP client keeps a connection that nobody uses, in seconds (aiohttp's `keepalive_timeout`).
@@ -324,7 +324,7 @@ class _Talk:
         assert self._line is not None
         self.phase = Phase.BODY
         self._line.tell(Command(Verb.BODY, raw=parcel.raw))
-        await turn()
+        await TURN
         reply = await self._say(Phase.SENT, Command(Verb.DOT))
         self.reusable = reply.code is not None and reply.code // 100 == 2
         return reply

@@ -19,7 +19,7 @@ from typing import Any
 from reference_sender.policy.evidence import Wire
 from scenarios.simulation import processes
 from scenarios.simulation.byteless.http import HttpDoor
-from scenarios.simulation.byteless.line import Line, turn
+from scenarios.simulation.byteless.line import TURN, Events, Line
 from scenarios.simulation.byteless.loop import StepLoop, sleep
 from scenarios.simulation.byteless.outbox import Shelf
 from scenarios.simulation.byteless.process import Process
@@ -37,14 +37,14 @@ class Clock:
     def __init__(self, loop: StepLoop, skew_s: float = 0.0) -> None:
         self._loop = loop
         self._begin = BEGIN + timedelta(seconds=skew_s)
-        self._told_at = 0.0
-        self._told = self._begin
+        self.told_at = 0.0
+        self.told = self._begin
 
     def now(self) -> datetime:
         at = self._loop.now
-        if at != self._told_at:
-            self._told_at, self._told = at, self._begin + timedelta(seconds=at)
-        return self._told
+        if at != self.told_at:
+            self.told_at, self.told = at, self._begin + timedelta(seconds=at)
+        return self.told
 
     def monotonic(self) -> float:
         return self._loop.now
@@ -72,12 +72,13 @@ class World:
         self.processes: list[Process] = []
         self.deaths: list[tuple[float, str, str]] = []
         self.lines: list[Line] = []
-        self.events = 0
+        self.events = Events()
         """Whatever happened on lines and at the provider: while this stays, nothing has."""
 
     @property
     def now(self) -> datetime:
-        return self.clock.now()
+        clock, at = self.clock, self.loop.now
+        return clock.told if at == clock.told_at else clock.now()
 
     def time(self) -> float:
         return self.loop.now
@@ -106,14 +107,14 @@ class World:
 
     def moment(self) -> Hashable:
         """Return what stands for everything outside of a process's memory: equal moments, equal worlds without it."""
-        return self.loop.now, self.shelf.commits, self.events
+        return self.loop.now, self.shelf.commits, self.events.count
 
     async def dial(self, wire: Wire) -> Line:
         """Connect the current process with the provider."""
-        await turn()
+        await TURN
         owner = OWNER.get()
         assert isinstance(owner, Process)
-        line = Line(self.loop, owner, self._noted)
+        line = Line(self.loop, owner, self.events)
         self.lines.append(line)
         line.serve((HttpDoor if wire is Wire.HTTP else SmtpDoor)(self, line).serve())
         return line
@@ -122,9 +123,6 @@ class World:
         """Let go every answer that is held back."""
         for line in self.lines:
             line.release()
-
-    def _noted(self) -> None:
-        self.events += 1
 
     def _died(self, process: processes.Process, cause: str) -> None:
         self.deaths.append((self.loop.now, process.name, cause))

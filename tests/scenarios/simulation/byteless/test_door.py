@@ -23,7 +23,7 @@ def test_an_answer_that_is_not_known_is_told_by_name(monkeypatch: pytest.MonkeyP
     world = World(seed=1, setup=provider.Setup(), shelf=Shelf())
     monkeypatch.setattr(world.provider, "step", lambda *asked: Riddle())
     with world.loop.current():
-        line = Line(world.loop, world.process("worker 1"), lambda: None)
+        line = Line(world.loop, world.process("worker 1"), world.events)
         line.serve(HttpDoor(world, line).serve())
         with pytest.raises(OutOfReach, match="Riddle"):
             line.tell(Post("key", b"{}"))

@@ -25,7 +25,7 @@ def world() -> Iterator[World]:
 def lined(world: World, session: Any, **more: Any) -> tuple[Line, list[Any]]:
     """A line on which `session(line, got)` answers, and what it got."""
     got: list[Any] = []
-    line = Line(world.loop, world.process("worker 1", **more), lambda: None)
+    line = Line(world.loop, world.process("worker 1", **more), world.events)
     line.serve(session(line, got))
     return line, got
 

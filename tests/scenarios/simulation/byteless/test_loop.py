@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,9 @@ def test_time_goes_from_timer_to_timer(loop: StepLoop) -> None:
     assert seen == [("a", 1.0), ("b", 1.0)]
     assert loop.time() == 5.0
     loop.run_until(9.0)
+    assert loop.time() == 9.0
+    assert len(seen) == 2, "what is due at the very instant comes behind what the caller does then"
+    loop.run_until(9.5)
     assert seen[-1] == ("c", 9.0)
 
 
@@ -43,7 +47,10 @@ def test_what_the_sender_uses_of_asyncio_works(loop: StepLoop) -> None:
 
     async def everything() -> str:
         event = asyncio.Event()
-        waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(sleep(loop, 3.0))]
+        waits: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(event.wait()),
+            asyncio.ensure_future(sleep(loop, 3.0)),
+        ]
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         assert done == {waits[1]}
         waits[0].cancel()
