@@ -14,6 +14,7 @@ went out. What is true (`Verdict.accepted`, the ledger) and what we say (`Verdic
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -127,6 +128,8 @@ class Provider:
         self._tenants = dict(tenancy.tenants)
         self._owner = {credential: name for name, it in tenancy.tenants for credential in it.credentials}
         self._records: list[Record] = []
+        self.refusals: Counter[tuple[str, ...]] = Counter()
+        """How often the provider refused for a reason of its own, by dialect and reason."""
         self._opened = 0
         self._decided = 0
         self._lines: dict[str, str] = {}
@@ -249,10 +252,13 @@ class Provider:
             if refused is None:
                 refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
             if refused is not None:
+                self._count(attempt, refused)
                 return refused if answer is None else with_words(answer, refused)
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
         if stage == "accept" and (answer is None or goes_on(answer)):
             met = self._claim(attempt, detail, now)
+            if isinstance(met, Refused):
+                self._count(attempt, met)
             if met is not None:
                 return met if answer is None else with_words(answer, met)
         elif stage == "accept" and answer is not None:
@@ -681,7 +687,11 @@ class Provider:
         self.remember(account.aftermath.book(acceptance))
         return acceptance
 
+    def _count(self, attempt: Attempt, refused: Refused) -> None:
+        self.refusals[attempt.dialect, refused.reason.value] += 1
+
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
+        self._count(attempt, refused)
         attempt.answer = spoken(refused)
         return Verdict(accepted=(), answer=refused, words=refused)
 

@@ -80,6 +80,11 @@ class Feed:
         self._channels: dict[str, _Channel] = {}
         self._over = False
 
+    @property
+    def readers(self) -> int:
+        """How many read now."""
+        return sum(channel.readers for channel in self._channels.values())
+
     def is_heard(self, account: str) -> bool:
         """Tell whether anybody would learn of something that happens now."""
         return account in self._channels
@@ -108,7 +113,7 @@ class Feed:
 
         There is a `Silence` in it whenever nothing has happened for `patience_s`.
         """
-        if sum(channel.readers for channel in self._channels.values()) >= MAX_READERS:
+        if self.readers >= MAX_READERS:
             raise FeedError(f"there are {MAX_READERS} readers already; close some of them")
         return self._read(account, after, patience_s)
 

@@ -21,11 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator import __version__
 from simulator.clock import Clock, SystemClock
+from simulator.metrics import Metrics, Readings
 from simulator.provider.provider import Provider, Record, Setup
 from simulator.provider.tenancy import Tenancy
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
+from simulator.servers.control.app import ELSEWHERE
+from simulator.servers.control.context import Context
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.smtp import SmtpServer
@@ -97,6 +100,7 @@ class Service:
         self.clock = clock
         self.ready: dict[str, Any] = {}
         """What the ready file says, once `start` has returned."""
+        self._is_serving = False
         self._stack = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
@@ -154,15 +158,20 @@ class Service:
             trouble_with_ledger=lambda: self.committer.trouble,
         )
         self.archive = Archive(self.provider, self.store, self.committer)
+        self.metrics = Metrics(self._readings())
         self.control = ControlApi(
-            self.provider,
-            self.holds,
-            self.archive,
-            self.committer,
-            self.moves,
-            self.clock,
-            self.alarms,
-            self.feed,
+            Context(
+                provider=self.provider,
+                holds=self.holds,
+                archive=self.archive,
+                committer=self.committer,
+                moves=self.moves,
+                clock=self.clock,
+                alarms=self.alarms,
+                feed=self.feed,
+                metrics=self.metrics,
+                is_serving=lambda: self._is_serving,
+            ),
             token=options.admin_token,
             bound_host=options.http.host,
         )
@@ -187,8 +196,35 @@ class Service:
         if options.smtps is not None:
             start_tls = functools.partial(self._smtp.start, implicit_tls=True)
             self.smtps_port = await self._listen(start_tls, options.smtps, "--smtps")
-        self._stack.callback(self.moves.end)
-        self._stack.callback(self.feed.end)
+        self._stack.callback(self._end_of_waiting)
+        self._is_serving = True
+
+    def _end_of_waiting(self) -> None:
+        self._is_serving = False
+        self.moves.end()
+        self.feed.end()
+
+    def _readings(self) -> Readings:
+        """What the metrics look up when somebody asks."""
+        return {
+            "simulator_refusals_total": lambda: self.provider.refusals,
+            "simulator_connections": lambda: {
+                ("http",): self._http.connections,
+                ("smtp",): self._smtp.connections,
+            },
+            "simulator_connections_total": lambda: {
+                ("http",): self._http.connections_ever,
+                ("smtp",): self._smtp.connections_ever,
+            },
+            "simulator_held_answers": lambda: {(): self.holds.all_held},
+            "simulator_accounts": lambda: {(): len(self.provider.accounts)},
+            "simulator_ledger_mails": lambda: {
+                (): sum(len(account.ledger.acceptances) for account in self.provider.accounts.values())
+            },
+            "simulator_ledger_waiting_records": lambda: {(): self.committer.waiting},
+            "simulator_ledger_failing": lambda: {(): 0 if self.committer.trouble is None else 1},
+            "simulator_stream_readers": lambda: {(): self.feed.readers},
+        }
 
     def _moved(self) -> None:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
@@ -197,6 +233,7 @@ class Service:
 
     def _kept(self, records: Sequence[Record]) -> None:
         """These have become durable: whoever listens may know."""
+        self.metrics.observe(records)
         stream.publish(self.feed, self.provider, records)
 
     def _held(self, account: str) -> None:
@@ -293,7 +330,8 @@ async def _end(server: HttpServer | SmtpServer) -> None:
 
 def _by_path(control: ASGIApp, native: ASGIApp) -> ASGIApp:
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
-        app = control if scope["path"].startswith("/_simulator/") else native
+        path = scope["path"]
+        app = control if path.startswith("/_simulator/") or path in ELSEWHERE else native
         await app(scope, receive, send)
 
     return front

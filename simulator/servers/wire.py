@@ -165,6 +165,11 @@ class Holds:
         """Return how many answers wait."""
         return len(self._waiting.get(account, ()))
 
+    @property
+    def all_held(self) -> int:
+        """How many answers of all accounts wait."""
+        return sum(map(len, self._waiting.values()))
+
     async def wait(self, account: str) -> None:
         """Return when the account's answers are released."""
         released = asyncio.Event()

@@ -42,6 +42,11 @@ class Committer:
         self.trouble: str | None = None
         """What the last write failed of; None while all is well."""
 
+    @property
+    def waiting(self) -> int:
+        """How many records have been taken and are not durable yet."""
+        return len(self._left)
+
     async def commit(self) -> None:
         """Return when everything handed out so far is durable. Raises `StoreError` if it is not."""
         trouble = await asyncio.shield(self._round())

@@ -43,12 +43,12 @@ class Running:
         """Stop the service; once more is no mistake."""
         if not self._thread.is_alive():
             return
-        self._loop.call_soon_threadsafe(self._enough.set)
+        self.loop.call_soon_threadsafe(self._enough.set)
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the service did not stop"
 
     async def _run(self) -> None:
-        self._loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
+        self.loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
         self.service = Service(self._options, SystemClock())
         try:
             await self.service.start()

@@ -16,26 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simulator.clock import Clock
-from simulator.provider.provider import Provider
-from simulator.servers.alarms import Alarms
-from simulator.servers.archive import Archive
-from simulator.servers.control import attempts, events, health, messages, obligations, plan, stream
+from simulator.servers.control import attempts, events, health, messages, obligations, operating, plan, stream
 from simulator.servers.control import clock as clocks
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
 from simulator.servers.control.guard import Guard
-from simulator.servers.control.moves import Moves
 from simulator.servers.control.openapi import document
 from simulator.servers.control.problems import Refusal, problem
 from simulator.servers.control.said import Said
-from simulator.servers.feed import Feed
-from simulator.servers.wire import Holds
 from simulator.store import StoreError
-from simulator.store.committer import Committer
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, attempts, events, obligations, stream)
+NOUNS = (health, clocks, plan, messages, attempts, events, obligations, stream, operating)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:
@@ -59,33 +51,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 )
 
 
+#: The paths outside `PREFIX`.
+ELSEWHERE = frozenset(row.whole_path for row in ENDPOINTS if row.prefix != PREFIX)
+
+
 class ControlApi:
     """The endpoints under `/_simulator/v1`. `app` is the ASGI application, guard included."""
 
-    def __init__(
-        self,
-        provider: Provider,
-        holds: Holds,
-        archive: Archive,
-        committer: Committer,
-        moves: Moves,
-        clock: Clock,
-        alarms: Alarms,
-        feed: Feed,
-        *,
-        token: str | None = None,
-        bound_host: str = "127.0.0.1",
-    ) -> None:
-        context = Context(
-            provider=provider,
-            holds=holds,
-            archive=archive,
-            committer=committer,
-            moves=moves,
-            clock=clock,
-            alarms=alarms,
-            feed=feed,
-        )
+    def __init__(self, context: Context, *, token: str | None = None, bound_host: str = "127.0.0.1") -> None:
         paths = dict.fromkeys(row.whole_path for row in ENDPOINTS)
         self.routes = [
             Route(path, _Path(context, {row.method: row for row in ENDPOINTS if row.whole_path == path}))
@@ -102,6 +75,7 @@ class ControlApi:
             ),
             token=token,
             bound_host=bound_host,
+            open_paths=frozenset(row.whole_path for row in ENDPOINTS if row.is_open),
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from simulator.clock import Clock
+from simulator.metrics import Metrics
 from simulator.provider.provider import Account, Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
@@ -27,6 +29,9 @@ class Context:
     clock: Clock
     alarms: Alarms
     feed: Feed
+    metrics: Metrics
+    is_serving: Callable[[], bool]
+    """Whether every listener is up and the stop has not begun."""
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -212,6 +212,14 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = field(default=())
     takes: Body | None = None
     prefix: str = PREFIX
+    of_account: bool = True
+    """Whether it speaks of one account."""
+    is_open: bool = False
+    """Whether everybody may ask: it tells nothing of anybody's mail and changes nothing."""
+
+    @property
+    def every_parameter(self) -> tuple[Parameter, ...]:
+        return (ACCOUNT, *self.parameters) if self.of_account else self.parameters
 
     @property
     def whole_path(self) -> str:
@@ -221,20 +229,24 @@ class Endpoint:
         """Check a request and answer it. Raises `Refusal`."""
         given = self._read(request)
         body = None if self.takes is None else await read_json(request)
-        account = context.provider.account(given.pop(ACCOUNT.name), context.now())
+        account = context.provider.account(given.pop(ACCOUNT.name, DEFAULT_ACCOUNT), context.now())
         return await self.does(context, Asked(request=request, account=account, given=given, body=body))
 
     def _read(self, request: Request) -> dict[str, Any]:
-        known = {each.name: each for each in (ACCOUNT, *self.parameters)}
+        known = {each.name: each for each in self.every_parameter}
         for name in request.query_params:
             if name not in known:
-                raise Refusal(400, f"there is no parameter {name!r} here; known are {', '.join(known)}")
+                raise Refusal(400, f"there is no parameter {name!r} here; {_known(known)}")
         return {
             name: each.read(name, request.query_params[name])
             if name in request.query_params
             else each.default
             for name, each in known.items()
         }
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"known are {', '.join(names)}" if names else "it takes none"
 
 
 async def read_json(request: Request) -> Any:

@@ -16,17 +16,22 @@ class Guard:
     """Lets in whoever may command the provider, and answers everybody else with a problem.
 
     With a token: whoever knows it. Without: this machine, under one of its own names (a page whose host name
-    was rebound to 127.0.0.1 sends its own name) and not on behalf of another site (Origin).
+    was rebound to 127.0.0.1 sends its own name) and not on behalf of another site (Origin). `open_paths` are for
+    everybody.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str | None, bound_host: str) -> None:
+    def __init__(
+        self, app: ASGIApp, *, token: str | None, bound_host: str, open_paths: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
+        self._open_paths = open_paths
         self._token = token
         self._bound_host = bound_host.strip("[]").lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check(Request(scope))
+            if scope["path"] not in self._open_paths:
+                self._check(Request(scope))
         except Refusal as refusal:
             await problem(refusal.status, refusal.detail)(scope, receive, send)
             return

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from simulator import __version__, shapes
-from simulator.servers.control.endpoint import ACCOUNT, Answer, Endpoint, Parameter
+from simulator.servers.control.endpoint import Answer, Endpoint, Parameter
 from simulator.servers.control.problems import PROBLEM
 
 _REF = "#/components/schemas/{name}"
@@ -72,7 +72,7 @@ def _operation(row: Endpoint, schemas: Mapping[int, Any]) -> dict[str, Any]:
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
                 for name in re.findall(r"{(\w+)}", row.path)
             ),
-            *(_parameter(each) for each in (ACCOUNT, *row.parameters)),
+            *(_parameter(each) for each in row.every_parameter),
         ],
         "responses": {"200": _answer(row.gives, schemas)},
     }

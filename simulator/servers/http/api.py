@@ -26,7 +26,7 @@ DOOR_S = 0.2
 EMAILS = "/v1/emails"
 
 #: Requests of people and harnesses: no fault may lock out those who could heal it.
-_NOT_A_SENDER = re.compile(rb"[A-Z]+ (?:https?://[^/ ]+)?/(?:_simulator/|metrics[? ])")
+_NOT_A_SENDER = re.compile(rb"[A-Z]+ (?:https?://[^/ ]+)?/(?:_simulator/|(?:metrics|healthz|readyz)?[? ])")
 
 
 class NativeApi:

@@ -25,6 +25,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._here: set[Visitor] = set()
         """Every connection, from the moment it is accepted; uvicorn counts it when it is made."""
+        self.connections_ever = 0
         self._stopping = False
         self._second = -1
         self._config = Config(
@@ -41,6 +42,11 @@ class HttpServer:
             timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._config.load()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return len(self._here)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises `OSError`."""
@@ -78,6 +84,7 @@ class HttpServer:
             await asyncio.sleep(0)
 
     def _visitor(self) -> Visitor:
+        self.connections_ever += 1
         return Visitor(
             door=self._door, here=self._here, config=self._config, server_state=self._state, app_state={}
         )

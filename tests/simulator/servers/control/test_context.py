@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from unittest.mock import Mock
 
+from simulator.metrics import Metrics
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
@@ -31,6 +32,8 @@ def test_an_account_is_looked_up_again_after_a_reset() -> None:
         clock=Mock(now=lambda: NOW),
         alarms=Mock(Alarms),
         feed=Feed("life"),
+        metrics=Mock(Metrics),
+        is_serving=lambda: True,
     )
     before = provider.account("shop", NOW)
     provider.reset("shop", NOW)

@@ -18,11 +18,17 @@ from tests.simulator.running import Running, ask, mail, request, running
 #: Which answers are right, schemathesis finds out for itself. These are what it cannot know.
 CONFIG = """
 seed = 7
+phases.coverage.unexpected-methods = ["PATCH"]
 
 # A plan that is JSON of the right shape may still be no plan: its language is checked by tests of its own.
 [[operations]]
 include-path = "/_simulator/v1/plan"
 checks.positive_data_acceptance.enabled = false
+
+# The filters of a wait are those of its list, which is looked at in full.
+[[operations]]
+include-path-regex = "/wait$"
+phases.coverage.enabled = false
 
 # Clocks go forward only.
 [[operations]]
@@ -41,7 +47,7 @@ def test_every_row_is_in_the_document_and_nothing_else() -> None:
     for row in ENDPOINTS:
         operation = paths[row.whole_path][row.method.lower()]
         names = [each["name"] for each in operation["parameters"] if each["in"] == "query"]
-        assert names == ["account", *(each.name for each in row.parameters)]
+        assert names == [*(["account"] if row.of_account else []), *(each.name for each in row.parameters)]
         assert ("requestBody" in operation) == (row.takes is not None)
 
 
@@ -91,7 +97,16 @@ def test_schemathesis_finds_no_answer_that_is_not_documented(tmp_path: Path) -> 
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
                 f"{simulator.service.ready['control']}/openapi.json",
-                *("--max-examples", "5", "--warnings", "off", "--request-timeout", "20"),
+                *(
+                    "--phases",
+                    "coverage,fuzzing",
+                    "--max-examples",
+                    "4",
+                    "--warnings",
+                    "off",
+                    "--request-timeout",
+                    "20",
+                ),
             ],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": ""},
@@ -103,4 +118,4 @@ def test_schemathesis_finds_no_answer_that_is_not_documented(tmp_path: Path) -> 
 
     assert done.returncode == 0, done.stdout + done.stderr
     (cases,) = re.findall(r"(\d+) generated", done.stdout)
-    assert int(cases) > 20 * len(ENDPOINTS), "it has not looked at much"
+    assert int(cases) > 15 * len(ENDPOINTS), "it has not looked at much"
