@@ -92,7 +92,11 @@ METRICS: tuple[Described, ...] = (
     ),
     Described(name="simulator_held_answers", kind="gauge", says="Answers that wait for their release."),
     Described(name="simulator_accounts", kind="gauge", says="Accounts there are."),
-    Described(name="simulator_ledger_mails", kind="gauge", says="Mails in the ledger, of all accounts."),
+    Described(
+        name="simulator_ledger_mails",
+        kind="gauge",
+        says="Mails booked in the ledger since the last reset, of all accounts.",
+    ),
     Described(
         name="simulator_ledger_waiting_records",
         kind="gauge",

@@ -219,7 +219,7 @@ class Service:
             "simulator_held_answers": lambda: {(): self.holds.all_held},
             "simulator_accounts": lambda: {(): len(self.provider.accounts)},
             "simulator_ledger_mails": lambda: {
-                (): sum(len(account.ledger.acceptances) for account in self.provider.accounts.values())
+                (): sum(account.booked for account in self.provider.accounts.values())
             },
             "simulator_ledger_waiting_records": lambda: {(): self.committer.waiting},
             "simulator_ledger_failing": lambda: {(): 0 if self.committer.trouble is None else 1},
