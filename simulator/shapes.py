@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from simulator.provider.fate import Fate, Happening
-from simulator.provider.ledger import AttemptState, Sent
+from simulator.provider.ledger import AttemptState, Sent, ToldBy
 from simulator.provider.obligations import Reported
 
 MAX_LINE_CHARS = 2_000
@@ -183,6 +183,16 @@ class MessagesFound(TypedDict):
 # --- attempts ---------------------------------------------------------------------------------------
 
 
+class Advice(TypedDict):
+    """What a sender was told about coming back, and heard."""
+
+    wait_s: float
+    at: Time
+    by: Annotated[str, _says("`text`: in the words of an SMTP reply.", enum=[*ToldBy])]
+    recipient: Annotated[str | None, _says("SMTP, at `RCPT`: the only one that is meant.")]
+    limit: Annotated[str | None, _says("The limit that said so; null: a rule or a key in use.")]
+
+
 class Attempt(TypedDict):
     """One try of a sender to hand over mail."""
 
@@ -202,6 +212,7 @@ class Attempt(TypedDict):
     answer: Annotated[str, _says("What was said: 250, 503, hang, reset, …")]
     sent: Annotated[str, _says("How much of the answer went out.", enum=[*Sent])]
     rules: Annotated[list[str], _says("The rules that struck.")]
+    advice: list[Advice]
     closed_at: Time | None
 
 
@@ -367,6 +378,41 @@ class Finding(TypedDict):
     subject: str | None
 
 
+class TooEarly(TypedDict):
+    """The same mail came again before its time."""
+
+    attempt: str
+    told_in: Annotated[str, _says("The attempt in which it was told to wait.")]
+    recipients: list[str]
+    told_s: float
+    waited_s: float
+    by: Annotated[str, _says("How it was told; `text`: in the words of an SMTP reply.", enum=[*ToldBy])]
+    limit: Annotated[str | None, _says("The limit that said so; null: a rule or a key in use.")]
+
+
+class Pressed(TypedDict):
+    """Other mail came into a limit that had told everybody concerned to wait."""
+
+    limit: str
+    scope: Annotated[str, _says("Whom it concerned: an address, a sender, a domain; empty: the account.")]
+    told_in: str
+    told_s: float
+    by: Annotated[str, _says("How it was told; `text`: in the words of an SMTP reply.", enum=[*ToldBy])]
+    count: int
+    attempts: Annotated[list[str], _says("The first of them.")]
+
+
+class Obedience(TypedDict):
+    """Whether the sender came back when it was told to. It changes nothing of what is lost or duplicated."""
+
+    obeyed: Annotated[bool | None, _says("Null: it was never told. Words of SMTP replies do not count.")]
+    told: int
+    too_early: list[TooEarly]
+    too_early_count: int
+    pressed: list[Pressed]
+    pressed_count: int
+
+
 class Verdict(TypedDict):
     """Obligations against ledger."""
 
@@ -382,3 +428,4 @@ class Verdict(TypedDict):
     open: list[Finding]
     unsent: list[Finding]
     dropped: list[Finding]
+    obedience: Obedience

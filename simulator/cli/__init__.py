@@ -354,4 +354,23 @@ def verdict(
             copies = f"{each['copies']} of {each['expected']} copies"
             ids = f": {', '.join(each['ids'])}" if each["ids"] else ""
             click.echo(f"  {name}: {each['recipient']}{ref} {_FINDINGS[name]}, {copies}{ids}")
+        _say_obedience(found["obedience"])
     context.exit(OK if found["valid"] is True else FAILED)
+
+
+def _say_obedience(found: dict[str, Any]) -> None:
+    """Say whether the sender came back when it was told to; that alone makes no verdict invalid."""
+    if found["obeyed"] is None:
+        return
+    word = "obeyed" if found["obeyed"] else "did not obey"
+    click.echo(f"the sender {word} when it was told to wait ({found['told']} times)")
+    for each in found["too_early"]:
+        what = ", ".join(each["recipients"]) or each["attempt"]
+        click.echo(
+            f"  too early: {what} after {each['waited_s']:g} s of {each['told_s']:g} s ({each['attempt']})"
+        )
+    for each in found["pressed"]:
+        whom = f" for {each['scope']}" if each["scope"] else ""
+        click.echo(
+            f"  pressed on: {each['count']} attempts into the limit {each['limit']!r}{whom} before its time"
+        )

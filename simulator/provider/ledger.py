@@ -83,6 +83,32 @@ class Sent(StrEnum):
     COMPLETE = "complete"
 
 
+class ToldBy(StrEnum):
+    """How a sender was told when to come back."""
+
+    HEADER = "header"
+    DATE = "date"
+    """A header, too; an HTTP-date has whole seconds only."""
+    TEXT = "text"
+    """In the words of an SMTP reply, which are for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What a sender was told about coming back, and heard."""
+
+    wait_s: float
+    at: datetime
+    by: ToldBy
+    recipient: str | None = None
+    """SMTP, at `RCPT`: the only one that is meant."""
+    limit: str | None = None
+    """The limit that said so; None: a rule, or a key that is in use."""
+    per: str | None = None
+    scope: str = ""
+    """Whom the limit concerns: an address, a sender, a domain; empty: the whole account."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     """One try of a sender to hand over mail. The only mutable fact: it grows until it is closed."""
@@ -107,6 +133,7 @@ class Attempt:
     answer: str = "normal"
     sent: Sent = Sent.UNKNOWN
     rules: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     closed_at: datetime | None = None
     batch: str | None = None
     """The attempt that stands for the whole request, where one request brought several mails."""

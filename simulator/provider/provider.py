@@ -43,6 +43,7 @@ from simulator.provider.fate import Destiny, Fate
 from simulator.provider.idempotency import Conflict, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
+    Advice,
     Attempt,
     AttemptState,
     Booked,
@@ -51,6 +52,7 @@ from simulator.provider.ledger import (
     NoPast,
     Past,
     Sent,
+    ToldBy,
     Tried,
     Wiped,
     message_name,
@@ -132,6 +134,9 @@ class Provider:
         """How often the provider refused for a reason of its own, by dialect and reason."""
         self._opened = 0
         self._decided = 0
+        self._advising: dict[str, Advice] = {}
+        """By attempt: when the sender is just now being told to come back."""
+        self._exceeded: dict[str, Excess] = {}
         self._lines: dict[str, str] = {}
         """The connections that are here just now, and the accounts among whose they are counted."""
         self._early: dict[str, float] = {}
@@ -235,6 +240,11 @@ class Provider:
 
     def step(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
         """Say what goes wrong at this stage. None: nothing, go on as the protocol wants."""
+        answer = self._decide(attempt, stage, detail, now)
+        self._will_advise(attempt, answer, detail.recipient)
+        return answer
+
+    def _decide(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
         self._learn(attempt, stage, detail, now)
         now = self.accounts[attempt.account].clock.now(now)
         strike = self._strike(attempt, stage, detail, now)
@@ -323,6 +333,10 @@ class Provider:
         attempt.sent = sent
         if answer is not None:
             attempt.answer = answer
+        advice = None if sent is Sent.UNKNOWN else self._advising.pop(attempt.id, None)
+        if advice is not None and sent is Sent.COMPLETE:
+            at = self.account(attempt.account, now).clock.now(now)
+            attempt.advice = (*attempt.advice, dataclasses.replace(advice, at=at))
         self._keep(attempt)
 
     def close(self, attempt: Attempt, now: datetime) -> None:
@@ -333,6 +347,7 @@ class Provider:
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
         self._foretold.pop(attempt.id, None)
+        self._advising.pop(attempt.id, None)
         self._early.pop(attempt.id, None)
         account.keys.release(attempt.id)
         if wire_of(attempt.dialect) == "http":
@@ -621,7 +636,29 @@ class Provider:
         return excess
 
     def _too_much(self, attempt: Attempt, excess: Excess | None) -> Refused | None:
-        return None if excess is None else refusal(excess)
+        if excess is None:
+            return None
+        self._exceeded[attempt.id] = excess
+        return refusal(excess)
+
+    def _will_advise(self, attempt: Attempt, answer: Answer | None, recipient: str | None = None) -> None:
+        """Remember when the sender is told to come back, until it is known whether it has heard that."""
+        excess = self._exceeded.pop(attempt.id, None)
+        words = None if answer is None else words_of(answer)
+        retry = words.retry_after if isinstance(words, Refused | Reply) else None
+        if retry is None or retry.seconds <= 0:
+            self._advising.pop(attempt.id, None)
+            return
+        by = ToldBy.DATE if retry.kind is RetryAfterKind.DATE else ToldBy.HEADER
+        self._advising[attempt.id] = Advice(
+            wait_s=retry.seconds,
+            at=attempt.opened_at,
+            by=ToldBy.TEXT if wire_of(attempt.dialect) == "smtp" else by,
+            recipient=recipient,
+            limit=None if excess is None else excess.limit.name,
+            per=None if excess is None else excess.limit.per.value,
+            scope="" if excess is None else excess.scope,
+        )
 
     def _check(self, account: Account, submission: Submission, wire: str, now: datetime) -> Refused | None:
         limits = account.setup.limits
@@ -693,6 +730,7 @@ class Provider:
     def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
         self._count(attempt, refused)
         attempt.answer = spoken(refused)
+        self._will_advise(attempt, refused)
         return Verdict(accepted=(), answer=refused, words=refused)
 
     def _say_yes(
@@ -712,6 +750,7 @@ class Provider:
                 answer = with_words(strike.answer, words)
                 attempt.answer = spoken(answer)
                 self._lied(attempt, acceptance, answer, now)
+                self._will_advise(attempt, answer)
                 return Verdict(
                     accepted=accepted,
                     answer=self._after_its_events(attempt, answer),
@@ -720,6 +759,7 @@ class Provider:
                     acceptance=acceptance,
                 )
         attempt.answer = spoken(words)
+        self._will_advise(attempt, words)
         answer = self._after_its_events(attempt, words)
         return Verdict(accepted=accepted, answer=answer, words=words, acceptance=acceptance)
 

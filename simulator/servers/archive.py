@@ -14,11 +14,15 @@ from itertools import takewhile
 from typing import TypeVar
 
 from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Decision
+from simulator.provider.obedience import Obedience, judge_obedience
 from simulator.provider.obligations import Judgement, judge
 from simulator.provider.provider import Account, Provider
 from simulator.provider.search import PAGE, AttemptSearch, Page, Search, page_of
 from simulator.store import Store, StoreError
 from simulator.store.committer import Committer
+
+#: So many attempts are read at once where all of them are wanted.
+READ_AT_ONCE = 1_000
 
 Numbered = TypeVar("Numbered", Acceptance, Attempt)
 
@@ -104,6 +108,22 @@ class Archive:
         await self._committer.commit()
         obligations = list(self._provider.account(name, now).obligations.values())
         return await asyncio.to_thread(lambda: judge(obligations, self._store.acceptances(name), final=final))
+
+    async def judge_obedience(self, name: str, now: datetime) -> Obedience:
+        """Say whether the senders of an account came back when they were told to."""
+        await self._committer.commit()
+        owed = Counter(recipient for _, recipient in self._provider.account(name, now).obligations)
+        once = {recipient for recipient, count in owed.items() if count == 1}
+        return await asyncio.to_thread(lambda: judge_obedience(self._all_attempts(name), promised_once=once))
+
+    def _all_attempts(self, account: str) -> Iterator[Attempt]:
+        after: int | None = None
+        while True:
+            page = self._store.attempts(account, AttemptSearch(), after=after, limit=READ_AT_ONCE)
+            yield from page.found
+            if page.cursor is None:
+                return
+            after = page.cursor
 
     # --- attempts and decisions ---------------------------------------------------------------------
 

@@ -352,3 +352,20 @@ def test_a_clock_that_cannot_be_moved_so_says_why(
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+# --- obedience --------------------------------------------------------------------------------------
+
+
+def test_a_verdict_says_whether_the_sender_obeyed(simulator: Running) -> None:
+    """Told nothing, there is nothing to be said."""
+    where = url(simulator)
+    assert "obey" not in invoke("verdict", *where).output
+    with simulator.control() as control:
+        control.add_rules("429 retry-after 30 once")
+    for _ in range(2):
+        ask(simulator, request(mail(to=["early@example.com"]), key="k"))
+
+    said = invoke("verdict", *where).output
+    assert "the sender did not obey when it was told to wait (1 times)\n" in said
+    assert "  too early: early@example.com after 0" in said

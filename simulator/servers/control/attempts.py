@@ -74,6 +74,16 @@ def shown(attempt: Attempt) -> shapes.Attempt:
         answer=attempt.answer,
         sent=attempt.sent.value,
         rules=list(attempt.rules),
+        advice=[
+            shapes.Advice(
+                wait_s=each.wait_s,
+                at=each.at.isoformat(),
+                by=each.by.value,
+                recipient=each.recipient,
+                limit=each.limit,
+            )
+            for each in attempt.advice
+        ],
         closed_at=None if attempt.closed_at is None else attempt.closed_at.isoformat(),
     )
 

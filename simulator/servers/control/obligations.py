@@ -38,7 +38,8 @@ async def enter_obligations(context: Context, asked: Asked) -> Response:
 
 async def show_verdict(context: Context, asked: Asked) -> Response:
     judgement = await context.archive.judge(asked.account.name, context.now(), final=asked.given["final"])
-    return Said(judgement.as_json())
+    obedience = await context.archive.judge_obedience(asked.account.name, context.now())
+    return Said(judgement.as_json() | {"obedience": obedience.as_json()})
 
 
 def _shown(obligation: Obligation) -> shapes.ObligationShown:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from simulator.provider.answer import Answer, Reason, Refused
+from simulator.provider.answer import Answer, Reason, Refused, RetryAfter, RetryAfterKind
 from simulator.provider.faults import ReplyWith, SlowDown
-from simulator.provider.ledger import Booked, Sent
+from simulator.provider.ledger import Advice, Booked, Sent, ToldBy
 from simulator.provider.limits import Limit, Limits, Scope
 from simulator.provider.plan import Plan, Rule
 from simulator.provider.provider import Detail, Provider, Setup
@@ -189,3 +189,51 @@ def test_a_quota_that_was_used_up_is_used_up_after_a_restart() -> None:
     again.told(attempt, Sent.COMPLETE, after(60))
     tomorrow = again.open("native", "p", after(86_400))
     assert again.submit(tomorrow, mail(dialect="native"), after(86_400)).accepted
+
+
+# --- what a sender was told about coming back -------------------------------------------------------
+
+
+def test_what_was_told_and_heard_is_written_down_with_the_limit_that_said_so() -> None:
+    it = provider(Setup(limit=(Limit(name="s", per=Scope.SENDER, rate_per_s=0.1),)))
+    first, _ = send(it, mail(dialect="native"))
+    second, _ = send(it, mail(dialect="native"), after(2))
+
+    assert first.advice == ()
+    assert second.advice == (
+        Advice(wait_s=8.0, at=after(2), by=ToldBy.HEADER, limit="s", per="sender", scope="shop@example.org"),
+    )
+
+
+def test_what_was_not_heard_was_not_told() -> None:
+    it = provider(Setup(limits=Limits(rate_per_s=0.1)))
+    send(it, mail(dialect="native"))
+    attempt, _ = send(it, mail(dialect="native"), end=False)
+    it.told(attempt, Sent.NOTHING, NOW)
+    it.told(attempt, Sent.COMPLETE, NOW)
+
+    assert attempt.advice == ()
+
+
+def test_over_smtp_it_is_words_and_at_rcpt_it_is_about_one_recipient() -> None:
+    later = RetryAfter(kind=RetryAfterKind.SECONDS, seconds=30)
+    greylist = Rule(
+        name="r", fault=ReplyWith(code=451, retry_after=later), stages=frozenset({("smtp", "rcpt")})
+    )
+    it = provider(Setup(plan=Plan(rules=(greylist,))))
+    attempt = it.open("smtp", "p", NOW)
+    it.step(attempt, "rcpt", Detail(recipient=BOB), NOW)
+    it.told(attempt, Sent.COMPLETE, NOW)
+    it.step(attempt, "rset", Detail(), NOW)
+    it.told(attempt, Sent.COMPLETE, NOW)
+
+    assert attempt.advice == (Advice(wait_s=30, at=NOW, by=ToldBy.TEXT, recipient=BOB),)
+
+
+def test_it_is_told_in_the_time_of_the_account() -> None:
+    it = provider(Setup(limits=Limits(rate_per_s=0.1)))
+    it.advance("default", 1000, NOW)
+    send(it, mail(dialect="native"))
+    attempt, _ = send(it, mail(dialect="native"))
+
+    assert [each.at for each in attempt.advice] == [after(1000)]

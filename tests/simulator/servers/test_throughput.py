@@ -124,3 +124,52 @@ def test_requests_at_the_same_time(simulator: Running, control: ControlClient) -
         control.release()
         assert first.see().status == 200
         assert second.say(request(mail())).see().status == 200
+
+
+# --- did the sender do as it was told? --------------------------------------------------------------
+
+
+def test_the_verdict_says_whether_the_sender_came_back_too_early(
+    simulator: Running, control: ControlClient
+) -> None:
+    """By the attempts of the ledger, and without calling anything lost or duplicated for it."""
+    control.set_plan({"rules": ["429 retry-after 30 once"]})
+    body = mail(to=["early@example.com"])
+    assert ask(simulator, request(body, key="k")).headers["retry-after"] == "30"
+    told = control.verdict()["obedience"]
+    assert (told["obeyed"], told["told"]) == (True, 1)
+    assert ask(simulator, request(body, key="k")).status == 200
+
+    verdict = control.verdict()
+    (finding,) = verdict["obedience"]["too_early"]
+    assert verdict["obedience"]["obeyed"] is False
+    assert (finding["told_s"], finding["by"], finding["recipients"]) == (
+        30.0,
+        "header",
+        ["early@example.com"],
+    )
+    assert finding["waited_s"] < 30
+    assert (verdict["lost"], verdict["duplicated"]) == ([], [])
+    came, told_in = (attempt["id"] for attempt in reversed(control.attempts()))
+    assert (finding["attempt"], finding["told_in"]) == (came, told_in)
+
+
+def test_a_sender_that_waits_has_obeyed(simulator: Running, control: ControlClient) -> None:
+    control.set_plan({"rules": ["429 retry-after 30 once"]})
+    ask(simulator, request(mail(), key="k"))
+    control.advance(30)
+    ask(simulator, request(mail(), key="k"))
+
+    obedience = control.verdict()["obedience"]
+    assert (obedience["obeyed"], obedience["told"], obedience["too_early"]) == (True, 1, [])
+
+
+def test_a_sender_that_presses_on_into_a_limit_is_found(simulator: Running, control: ControlClient) -> None:
+    control.set_plan({"limits": {"rate_per_s": 0.001}})
+    for number in range(3):
+        ask(simulator, request(mail(to=[f"{number}@example.com"]), key=f"k{number}"))
+        control.advance(2)
+
+    obedience = control.verdict()["obedience"]
+    assert obedience["obeyed"] is False
+    assert [(each["limit"], each["count"]) for each in obedience["pressed"]] == [("account", 1)]
