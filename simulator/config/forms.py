@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
-from simulator.provider.answer import RetryAfter, RetryAfterKind
+from simulator.provider.answer import CertificateFlaw, Piece, RetryAfter, RetryAfterKind
 from simulator.provider.dress import Chunks, Flaw, Shape
 from simulator.provider.fate import CATEGORIES, Fate, Happening
+from simulator.provider.faults.smtp import End, Style
 from simulator.provider.notices import Damage, Forgery
 from simulator.provider.plan import Pattern
 
@@ -156,5 +157,10 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "shape": lambda place, key, value: Shape(read_choice(place, key, value, [*Shape])),
     "forgery": lambda place, key, value: Forgery(read_choice(place, key, value, [*Forgery])),
     "damage": lambda place, key, value: Damage(read_choice(place, key, value, [*Damage])),
+    "after_bytes": lambda place, key, value: read_whole(place, key, value, least=1),
+    "end": lambda place, key, value: End(read_choice(place, key, value, [*End])),
+    "problem": lambda place, key, value: CertificateFlaw(read_choice(place, key, value, [*CertificateFlaw])),
+    "each": lambda place, key, value: Piece(read_choice(place, key, value, [*Piece])),
+    "style": lambda place, key, value: Style(read_choice(place, key, value, [*Style])),
     "says": lambda place, key, value: Happening(read_choice(place, key, value, [*Happening])),
 }

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from simulator.provider.answer import spoken
+from simulator.provider.answer import CertificateFlaw, spoken
 from simulator.provider.faults import (
     AFTER_BOOKING,
+    BadCertificate,
+    BreakTheHandshake,
+    CloseOnNext,
+    CutTheBody,
     DecideFate,
     Drop,
     FindEverything,
     FindNothing,
     FindWhatWas,
+    RefuseEhlo,
     RefuseRecipients,
+    ReplyOutOfTurn,
     SlowDown,
+    Tarpit,
     TellBeforeTheAnswer,
+    Throttle,
 )
+from simulator.provider.faults.smtp import THROTTLES, End
 from simulator.provider.faults.web import (
     AnswerTwice,
     ChunkTheAnswer,
@@ -38,6 +47,14 @@ from simulator.provider.faults.webhooks import (
     TellTwiceUnderAnotherId,
 )
 from simulator.provider.plan import Per, Rule
+
+_END = {End.HANG_UP: "hang up", End.RESET: "reset the line", End.HANG: "hang"}
+_FLAW = {
+    CertificateFlaw.EXPIRED: "expired",
+    CertificateFlaw.NOT_YET_VALID: "not valid yet",
+    CertificateFlaw.WRONG_HOST: "somebody else's",
+    CertificateFlaw.UNTRUSTED: "signed by nobody one trusts",
+}
 
 
 def explain(rule: Rule) -> str:
@@ -131,6 +148,25 @@ def _what(rule: Rule) -> str:
             return f"tell the contrary at the same instant ({says or 'a bounce, or of a bounce a delivery'})"
         case TellOfAnUnknownMail():
             return "tell the same of a mail that nobody sent, too"
+        case RefuseEhlo(code=code):
+            return f"answer EHLO with {code}, and take HELO"
+        case BreakTheHandshake(end=end):
+            return f"begin the TLS handshake, then {_END[end]}"
+        case BadCertificate(problem=problem):
+            return f"shake hands with a certificate that is {_FLAW[problem]}"
+        case CutTheBody(after_bytes=after_bytes, end=end):
+            return f"{_END[end]} after {after_bytes} octets of the message"
+        case CloseOnNext(end=end, code=code):
+            return (
+                f"wait for the sender's next word, then {f'answer {code}' if code is not None else _END[end]}"
+            )
+        case ReplyOutOfTurn(code=code):
+            return f"say an unasked {code}, then go on"
+        case Tarpit(delay_s=delay_s, each=each):
+            return f"from then on, wait {delay_s:g} s before each {each} of the connection"
+        case Throttle(style=style):
+            code, enhanced, text = THROTTLES[style]
+            return f"answer {' '.join(str(each) for each in (code, enhanced, text) if each is not None)}"
         case RefuseRecipients(code=code, text=text):
             return f"refuse the recipient with {code} {text}"
         case SlowDown(delay_s=delay_s):

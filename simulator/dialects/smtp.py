@@ -12,6 +12,7 @@ from typing import assert_never
 
 from simulator.provider.answer import (
     Accepted,
+    Piece,
     Reason,
     Refused,
     Reply,
@@ -126,6 +127,17 @@ def lines(code: int, enhanced: str | None, text: str) -> bytes:
 def without_enhanced(whole: bytes) -> bytes:
     """Return a reply without its enhanced codes."""
     return _ENHANCED.sub(rb"\1", whole)
+
+
+def cut(whole: bytes, each: Piece) -> list[bytes]:
+    """Return a reply in pieces."""
+    match each:
+        case Piece.REPLY:
+            return [whole]
+        case Piece.LINE:
+            return whole.splitlines(keepends=True)
+        case Piece.OCTET:
+            return [whole[at : at + 1] for at in range(len(whole))]
 
 
 def part_of(whole: bytes) -> bytes:

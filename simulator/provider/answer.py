@@ -142,13 +142,21 @@ class Results:
 Words = Accepted | Refused | Reply | Results
 
 
-class Flaw(StrEnum):
+class CertificateFlaw(StrEnum):
     """What is wrong with a certificate."""
 
     EXPIRED = "expired"
     NOT_YET_VALID = "not_yet_valid"
     WRONG_HOST = "wrong_host"
     UNTRUSTED = "untrusted"
+
+
+class Piece(StrEnum):
+    """How a reply of SMTP is cut."""
+
+    REPLY = "reply"
+    LINE = "line"
+    OCTET = "octet"
 
 
 # --- manners ----------------------------------------------------------------------------------------
@@ -229,8 +237,52 @@ class KeepExpecting:
     """HTTP only: do not say `100 Continue`, though the sender waits for it; then go on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhenHeard:
+    """SMTP only: do `then` as soon as the sender has said so many octets more; within a message, of that message."""
+
+    size_bytes: int
+    then: Hang | HangUp | Reset | Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unasked:
+    """SMTP only: say these words although nobody asked, then go on as if nothing had been."""
+
+    words: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DragOn:
+    """SMTP only: go on, but from now on wait before each reply of this connection, or each piece of it."""
+
+    delay_s: float
+    each: Piece = Piece.REPLY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCertificate:
+    """SMTP only: go on, and shake hands with a certificate that has this flaw."""
+
+    flaw: CertificateFlaw
+
+
 Manner = (
-    Hang | HangUp | Reset | Garble | Truncate | Slow | Hold | TellFirst | InTurn | Dressed | KeepExpecting
+    Hang
+    | HangUp
+    | Reset
+    | Garble
+    | Truncate
+    | Slow
+    | Hold
+    | TellFirst
+    | InTurn
+    | Dressed
+    | KeepExpecting
+    | WhenHeard
+    | Unasked
+    | DragOn
+    | ShowCertificate
 )
 Answer = Words | Manner
 
@@ -240,7 +292,7 @@ def goes_on(answer: Answer) -> bool:
     match answer:
         case Slow(then=then) | Hold(then=then):
             return then is None or goes_on(then)
-        case KeepExpecting():
+        case KeepExpecting() | Unasked() | DragOn() | ShowCertificate():
             return True
         case _:
             return False
@@ -320,3 +372,11 @@ def spoken(answer: Answer | None) -> str:
             return str(dress) if then is None else f"{spoken(then)}, {dress}"
         case KeepExpecting():
             return "no 100, then normal"
+        case WhenHeard(size_bytes=size_bytes, then=then):
+            return f"{spoken(then)} after {size_bytes} more octets"
+        case Unasked(words=words):
+            return f"an unasked {words.code}, then normal"
+        case DragOn(delay_s=delay_s, each=each):
+            return f"{delay_s:g}s before each {each}"
+        case ShowCertificate(flaw=flaw):
+            return f"certificate: {flaw.replace('_', ' ')}"

@@ -82,6 +82,8 @@ class Moment:
     headers: tuple[tuple[str, str], ...] = field(default=())
     event: str | None = None
     """The type of the event that a webhook is about (stage `webhook`); else None."""
+    command: str = ""
+    """SMTP: `EHLO` or `HELO`, where both come to the same stage."""
 
     @property
     def mail(self) -> str:

@@ -25,6 +25,7 @@ from simulator.provider.faults import (
     FindEverything,
     FindNothing,
     FindWhatWas,
+    RefuseEhlo,
     RefuseRecipients,
     TellBeforeTheAnswer,
 )
@@ -286,6 +287,8 @@ class PlanState:
                 destinies |= dict.fromkeys(some, fault.destiny())
                 if some:
                     names.append(rule.name)
+                continue
+            if isinstance(fault, RefuseEhlo) and moment.command != fault.command:
                 continue
             if not rule.who.meets(moment) or not self._due(rule, self._counts[position], moment, now):
                 continue

@@ -90,6 +90,8 @@ class Detail:
     message_id: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     fingerprint: str = ""
+    command: str = ""
+    """SMTP: `EHLO` or `HELO`, where both come to the same stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,7 +510,9 @@ class Provider:
         attempt.opened_at += after.clock.ahead - before.clock.ahead
         after.attempts[attempt.id] = attempt
 
-    def _moment(self, attempt: Attempt, stage: str, recipient: str | None = None) -> Moment:
+    def _moment(
+        self, attempt: Attempt, stage: str, recipient: str | None = None, command: str = ""
+    ) -> Moment:
         return Moment(
             stage=stage,
             dialect=attempt.dialect,
@@ -521,13 +525,14 @@ class Provider:
             key=attempt.key,
             message_id=attempt.message_id,
             headers=attempt.headers,
+            command=command,
         )
 
     def _strike(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Strike | None:
         account = self.accounts[attempt.account]
         if not account.plan.plan.rules and not account.setup.magic.on:
             return None
-        moment = self._moment(attempt, stage, detail.recipient)
+        moment = self._moment(attempt, stage, detail.recipient, detail.command)
         strike = account.plan.strike(moment, now)
         if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):
             more = account.magic.strike(moment, now)

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.provider.answer import Flaw
+from simulator.provider.answer import CertificateFlaw
 
 if TYPE_CHECKING:
     from trustme import CA, LeafCert
@@ -58,19 +58,19 @@ class Tls:
         self._options = options
         self._names = tuple(dict.fromkeys((*USUAL_NAMES, *names, *options.names)))
         self._now = now
-        self._contexts: dict[Flaw | None, ssl.SSLContext] = {}
+        self._contexts: dict[CertificateFlaw | None, ssl.SSLContext] = {}
         self.ca_file = None if options.certificate is not None else options.folder / "ca.pem"
         """What a sender must trust; None: whoever signed the certificate that was brought."""
         self.context()
 
-    def context(self, flaw: Flaw | None = None) -> ssl.SSLContext:
+    def context(self, flaw: CertificateFlaw | None = None) -> ssl.SSLContext:
         """Return what a handshake needs; with a flaw, the certificate has it."""
         context = self._contexts.get(flaw)
         if context is None:
             context = self._contexts[flaw] = self._make(flaw)
         return context
 
-    def _make(self, flaw: Flaw | None) -> ssl.SSLContext:
+    def _make(self, flaw: CertificateFlaw | None) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         if flaw is None and self._options.certificate is not None:
             assert self._options.key is not None
@@ -86,22 +86,22 @@ class Tls:
         self._leaf(flaw).configure_cert(context)
         return context
 
-    def _leaf(self, flaw: Flaw | None) -> LeafCert:
+    def _leaf(self, flaw: CertificateFlaw | None) -> LeafCert:
         from trustme import CA
 
         begin, end = self._now - timedelta(days=1), self._now + LIFETIME
         match flaw:
             case None:
                 return self._ca.issue_cert(*self._names, not_before=begin, not_after=end)
-            case Flaw.EXPIRED:
+            case CertificateFlaw.EXPIRED:
                 return self._ca.issue_cert(
                     *self._names, not_before=begin - 2 * OFF_BY, not_after=self._now - OFF_BY
                 )
-            case Flaw.NOT_YET_VALID:
+            case CertificateFlaw.NOT_YET_VALID:
                 return self._ca.issue_cert(*self._names, not_before=self._now + OFF_BY, not_after=end)
-            case Flaw.WRONG_HOST:
+            case CertificateFlaw.WRONG_HOST:
                 return self._ca.issue_cert(OTHER_NAME, not_before=begin, not_after=end)
-            case Flaw.UNTRUSTED:
+            case CertificateFlaw.UNTRUSTED:
                 return CA(organization_name="nobody you trust").issue_cert(
                     *self._names, not_before=begin, not_after=end
                 )

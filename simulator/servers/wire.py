@@ -16,6 +16,7 @@ from simulator.dialects.script import Script
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    DragOn,
     Dressed,
     Garble,
     Hang,
@@ -27,9 +28,12 @@ from simulator.provider.answer import (
     Reply,
     Reset,
     Results,
+    ShowCertificate,
     Slow,
     TellFirst,
     Truncate,
+    Unasked,
+    WhenHeard,
     Words,
 )
 from simulator.provider.dress import Dress
@@ -333,6 +337,8 @@ class Wire:
                 return await self._play(voice.script(dress, then), attempt, voice, line)
             case KeepExpecting():
                 raise AssertionError("whoever reads the body knows that")
+            case WhenHeard() | Unasked() | DragOn() | ShowCertificate():
+                raise AssertionError("the dialogue of SMTP does that")
             case InTurn():
                 raise AssertionError("who waits for a request in front asks again after it")
             case Slow() | Hold() | TellFirst():

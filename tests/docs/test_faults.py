@@ -29,12 +29,13 @@ def rows(heading: str) -> dict[str, str]:
     }
 
 
-FAULT_ROWS = rows("Faults") | rows("On the way to a webhook")
+SECTIONS = [rows(heading) for heading in ("Faults", "On SMTP only", "On the way to a webhook")]
+FAULT_ROWS = {name: row for section in SECTIONS for name, row in section.items()}
 
 
 def test_every_fault_has_its_row_and_no_other() -> None:
     assert set(FAULT_ROWS) == {*FAULTS, *SPELLINGS}
-    assert len(FAULT_ROWS) == len(rows("Faults")) + len(rows("On the way to a webhook"))
+    assert len(FAULT_ROWS) == sum(map(len, SECTIONS))
 
 
 @pytest.mark.parametrize("name", FAULTS)

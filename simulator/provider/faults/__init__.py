@@ -22,6 +22,16 @@ from simulator.provider.faults.both import (
 )
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
 from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
+from simulator.provider.faults.smtp import (
+    BadCertificate,
+    BreakTheHandshake,
+    CloseOnNext,
+    CutTheBody,
+    RefuseEhlo,
+    ReplyOutOfTurn,
+    Tarpit,
+    Throttle,
+)
 from simulator.provider.faults.stages import (
     AFTER_BOOKING,
     BEFORE_THE_MAIL,
@@ -42,6 +52,10 @@ __all__ = [
     "SMTP_STAGES",
     "SPELLINGS",
     "WEBHOOK_STAGES",
+    "BadCertificate",
+    "BreakTheHandshake",
+    "CloseOnNext",
+    "CutTheBody",
     "DecideFate",
     "Drop",
     "Fault",
@@ -52,13 +66,17 @@ __all__ = [
     "HangThere",
     "HangUpOnThem",
     "HoldTheAnswer",
+    "RefuseEhlo",
     "RefuseRecipients",
+    "ReplyOutOfTurn",
     "ReplyWith",
     "ResetTheLine",
     "SlowDown",
     "Spelling",
     "Stages",
+    "Tarpit",
     "TellBeforeTheAnswer",
+    "Throttle",
     "TruncateTheReply",
     "WebhookFault",
 ]

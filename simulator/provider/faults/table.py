@@ -18,6 +18,16 @@ from simulator.provider.faults.both import (
 )
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
 from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
+from simulator.provider.faults.smtp import (
+    BadCertificate,
+    BreakTheHandshake,
+    CloseOnNext,
+    CutTheBody,
+    RefuseEhlo,
+    ReplyOutOfTurn,
+    Tarpit,
+    Throttle,
+)
 from simulator.provider.faults.web import (
     AnswerTwice,
     ChunkTheAnswer,
@@ -77,6 +87,14 @@ Fault = (
     | SayBefore
     | AnswerTwice
     | NeverContinue
+    | RefuseEhlo
+    | BreakTheHandshake
+    | BadCertificate
+    | CutTheBody
+    | CloseOnNext
+    | ReplyOutOfTurn
+    | Tarpit
+    | Throttle
 )
 
 FAULTS: dict[str, type[Fault]] = {
@@ -116,6 +134,14 @@ FAULTS: dict[str, type[Fault]] = {
         SayBefore,
         AnswerTwice,
         NeverContinue,
+        RefuseEhlo,
+        BreakTheHandshake,
+        BadCertificate,
+        CutTheBody,
+        CloseOnNext,
+        ReplyOutOfTurn,
+        Tarpit,
+        Throttle,
     )
 }
 

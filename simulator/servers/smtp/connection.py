@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 from aiosmtpd.smtp import SMTP, Session
 
 from simulator.dialects.script import Script
-from simulator.dialects.smtp import GARBLED, part_of, reply, without_enhanced
-from simulator.provider.answer import Reply, Words
+from simulator.dialects.smtp import GARBLED, cut, part_of, reply, without_enhanced
+from simulator.provider.answer import DragOn, Reply, Slow, Words
 from simulator.provider.dress import Dress
 from simulator.provider.ledger import AttemptState
 from simulator.provider.smtp import SmtpRules
@@ -64,6 +64,8 @@ class Connection(SMTP):
         self._usual = b""
         self._stage_now = "connect"
         self._said: str | None = None
+        self._drag: DragOn | None = None
+        """A rule wants every reply to be late."""
 
     # --- the transport's side ---------------------------------------------------------------------
 
@@ -186,9 +188,7 @@ class Connection(SMTP):
             # RFC 2034, section 4: no enhanced codes in the greeting and in the reply to EHLO or HELO.
             whole = without_enhanced(whole)
         self._said = first_line(whole)
-        self._write(whole)
-        if self._writable is not None:
-            await self._writable
+        await self._utter(whole)
 
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the beginning of these words, or of those that would be said now."""
@@ -197,7 +197,7 @@ class Connection(SMTP):
 
     async def babble(self, code: int) -> None:
         """Say a line that is no reply; a code has no place in it."""
-        self._write(GARBLED)
+        await self._utter(GARBLED)
 
     def script(self, dress: Dress, words: Words | None) -> Script:
         raise AssertionError("SMTP has no odd forms of HTTP")
@@ -212,7 +212,16 @@ class Connection(SMTP):
     async def _say(self, data: bytes) -> None:
         if self._rules.hide and not self._rules.offers("ENHANCEDSTATUSCODES"):
             data = without_enhanced(data)
-        self._write(data)
+        await self._utter(data)
+
+    async def _utter(self, data: bytes) -> None:
+        """Let it out, and wait while the sender does not take it."""
+        if self._drag is None:
+            self._write(data)
+        else:
+            for piece in cut(data, self._drag.each):
+                await self._wire.wait_out(Slow(delay_s=self._drag.delay_s), self._attempt)
+                self._write(piece)
         if self._writable is not None:
             await self._writable
 

@@ -11,7 +11,18 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simulator.dialects.smtp import lines
-from simulator.provider.answer import Answer, Flaw, Garble, Hang, Reply, spoken
+from simulator.provider.answer import (
+    Answer,
+    CertificateFlaw,
+    DragOn,
+    Garble,
+    Hang,
+    Reply,
+    ShowCertificate,
+    Unasked,
+    WhenHeard,
+    spoken,
+)
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Detail
 from simulator.servers.smtp.connection import Connection, first_line
@@ -63,7 +74,7 @@ class Dialogue(Connection):
         self._turned_away = False
         self._bogus = 0
         self._credential: str | None = None
-        self._flaw: Flaw | None = None
+        self._flaw: CertificateFlaw | None = None
         """What a rule wants to be wrong with our certificate."""
 
     # --- stages -----------------------------------------------------------------------------------
@@ -86,11 +97,12 @@ class Dialogue(Connection):
         *,
         yes: int = 2,
         before_no: Callable[[], Awaitable[bool]] | None = None,
+        hear: Callable[[int], Awaitable[bool]] | None = None,
     ) -> Outcome:
         """Go through a stage: ask what goes wrong, and let it happen.
 
         `yes` is the first digit of the code with which the command succeeds; `before_no` is done before a no is said
-        (False: there is nobody to say it to any more).
+        (False: there is nobody to say it to any more); `hear` waits for so many octets more of what comes here.
         """
         self._stage_now, self._usual = stage, usual
         answer = self._ask(stage, detail)
@@ -98,6 +110,15 @@ class Dialogue(Connection):
             return Outcome.NORMAL
         attempt = self._attempt
         rest = await self._wire.wait_out(answer, attempt)
+        if isinstance(rest, Unasked | DragOn | ShowCertificate):
+            return await self._go_along(rest)
+        if isinstance(rest, WhenHeard):
+            attempt.answer = attempt.answer if attempt.state is AttemptState.CLOSED else spoken(rest)
+            self._moved()
+            if not await (hear or self._hear)(rest.size_bytes):
+                # There was no occasion: the sender left, or kept silent for too long.
+                return Outcome.NO if self._over else Outcome.NORMAL
+            rest = rest.then
         if rest is None:
             return Outcome.NORMAL
         ended = attempt.state is AttemptState.CLOSED
@@ -124,6 +145,28 @@ class Dialogue(Connection):
         if isinstance(rest, Garble):
             return Outcome.NOISE
         return Outcome.YES if is_yes else Outcome.NO
+
+    async def _go_along(self, manner: Unasked | DragOn | ShowCertificate) -> Outcome:
+        """Carry out what changes how it is gone on, not whether."""
+        match manner:
+            case Unasked(words=words):
+                await self._deliver(words)
+            case DragOn():
+                self._drag = manner
+            case ShowCertificate(flaw=flaw):
+                self._flaw = flaw
+        attempt = self._attempt
+        # The rules that met it are news for the ledger; what was said to the mail is still to come.
+        self._provider.told(attempt, attempt.sent, self._clock.now())
+        self._moved()
+        return Outcome.NO if self._over else Outcome.NORMAL
+
+    async def _hear(self, size_bytes: int) -> bool:
+        """Wait until the sender has said so much that nobody has read. False: it never does."""
+        while len(self._inbox.data) < size_bytes:
+            if not await self._inbox.more():
+                return False
+        return True
 
     async def _deliver(self, answer: Answer) -> Sent:
         """Let the wire do it, and see whether the dialogue goes on afterwards."""

@@ -17,6 +17,8 @@ class Incoming:
     data: MailData | Chunks
     head: Detail | None = None
     """What its headers say, once they are there and the stage `body` was asked."""
+    whole: bool = False
+    """Its end is there, or that of its chunk."""
     spoilt: bool = False
     """Something was said to it that leaves no place for a proper answer."""
 

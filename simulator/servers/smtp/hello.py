@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiosmtpd.smtp import syntax
 
 from simulator.dialects.smtp import lines
+from simulator.provider.provider import Detail
 from simulator.servers.smtp.dialogue import Dialogue, Outcome
 from simulator.servers.smtp.offers import ehlo_reply
 from simulator.servers.smtp.syntax import is_host
@@ -19,7 +20,7 @@ class Hello(Dialogue):
         if not is_host(name):
             await self._say(lines(501, None, f"syntax: {command} host"))
             return
-        outcome = await self._pass("ehlo", usual)
+        outcome = await self._pass("ehlo", usual, Detail(command=command))
         if outcome in (Outcome.NORMAL, Outcome.YES):
             # RFC 5321, section 4.1.4: a second EHLO in a session does what RSET does.
             self._abandon(f"the sender said {command} again")
@@ -41,6 +42,12 @@ class Hello(Dialogue):
         usual = ehlo_reply(self.hostname, rules, self._offered(), self._size_limit())
         await self._hello(hostname, "EHLO", usual)
 
+    async def _hear_handshake(self, size_bytes: int) -> bool:
+        """A rule waits for the sender's handshake, which a sender begins only after it was told to."""
+        self._inbox.data.clear()
+        await self._say(_GO_AHEAD)
+        return await self._hear(size_bytes)
+
     @syntax("STARTTLS")
     async def smtp_STARTTLS(self, arg: str) -> None:
         if not await self._bare(arg, "STARTTLS"):
@@ -54,7 +61,7 @@ class Hello(Dialogue):
             if await self._pass("starttls", usual) is Outcome.NORMAL:
                 await self._say(usual)
             return
-        outcome = await self._pass("starttls", _GO_AHEAD)
+        outcome = await self._pass("starttls", _GO_AHEAD, hear=self._hear_handshake)
         if outcome in (Outcome.NO, Outcome.NOISE):
             return
         # What comes from now on belongs to TLS; what came already was put in by somebody else (CVE-2011-0411).

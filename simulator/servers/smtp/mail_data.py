@@ -29,10 +29,13 @@ class MailData:
         self._searched = 0
         self._head_searched = 0
         self.too_large = False
+        self.size_bytes = 0
+        """How much has come in, with transparent dots."""
 
     def feed(self, inbox: bytearray) -> bool:
         """Move what belongs to the mail out of `inbox`. True: the end was there, the rest stays in `inbox`."""
         self._data += inbox
+        self.size_bytes += len(inbox)
         inbox.clear()
         end = self._data.find(self._END, self._searched)
         if end >= 0:
@@ -76,6 +79,8 @@ class Chunks:
         self._left = 0
         self._head_searched = 0
         self.too_large = False
+        self.size_bytes = 0
+        """How much has come in, of all chunks."""
 
     def begin(self, size_bytes: int) -> None:
         """A chunk of this size follows."""
@@ -90,6 +95,7 @@ class Chunks:
             piece = inbox[:]
             inbox.clear()
         self._left -= len(piece)
+        self.size_bytes += len(piece)
         if not self.too_large:
             self._data += piece
             if len(self._data) > self._limit_bytes:

@@ -201,7 +201,8 @@ class Transaction(Dialogue):
 
     async def _receive(self, mail: Incoming) -> bool:
         """Read to the end of the mail or of its chunk. False: it never comes."""
-        while not mail.data.feed(self._inbox.data):
+        mail.whole = False
+        while not mail.whole and not mail.data.feed(self._inbox.data):
             if mail.head is None and (block := mail.data.head()) is not None:
                 # The first moment at which a rule of this stage can know the mail's headers.
                 if not await self._pass_body(mail, _headers(block)):
@@ -212,6 +213,7 @@ class Transaction(Dialogue):
                 # An idle sender is told so by the main loop.
                 self._over = not self._inbox.gave_up
                 return False
+        mail.whole = True
         return True
 
     async def _swallow(self, size_bytes: int) -> bool:
@@ -227,9 +229,18 @@ class Transaction(Dialogue):
 
     async def _pass_body(self, mail: Incoming, head: Detail) -> bool:
         mail.head = head
-        outcome = await self._pass("body", OK, head)
+        outcome = await self._pass("body", OK, head, hear=lambda size: self._hear_of(mail, size))
         mail.spoilt = outcome is Outcome.NOISE
         return outcome is not Outcome.NO
+
+    async def _hear_of(self, mail: Incoming, size_bytes: int) -> bool:
+        """Wait until so much of the mail is there, or its end (that of its chunk). False: it never comes."""
+        while mail.data.size_bytes < size_bytes and not mail.whole:
+            mail.whole = mail.data.feed(self._inbox.data)
+            if mail.data.size_bytes < size_bytes and not mail.whole and not await self._inbox.more():
+                self._over = not self._inbox.gave_up
+                return False
+        return True
 
     async def _complete(self, mail: Incoming) -> None:
         """The whole mail is there."""

@@ -6,8 +6,17 @@ import re
 
 import pytest
 
-from simulator.dialects.smtp import GARBLED, REASONS, USUAL, lines, part_of, reply
-from simulator.provider.answer import Accepted, Reason, Refused, Reply, RetryAfter, RetryAfterKind, Words
+from simulator.dialects.smtp import GARBLED, REASONS, USUAL, cut, lines, part_of, reply, without_enhanced
+from simulator.provider.answer import (
+    Accepted,
+    Piece,
+    Reason,
+    Refused,
+    Reply,
+    RetryAfter,
+    RetryAfterKind,
+    Words,
+)
 from tests.simulator.provider.mails import NOW
 
 SECONDS = RetryAfter(kind=RetryAfterKind.SECONDS, seconds=30)
@@ -88,3 +97,16 @@ def test_a_garbled_reply_is_a_line_but_no_reply() -> None:
 def test_a_part_of_a_reply_holds_no_code() -> None:
     """A client that takes an unfinished line for a whole one must not read a yes."""
     assert part_of(lines(250, "2.0.0", "OK")) == b"25"
+
+
+def test_a_reply_is_cut_into_what_it_consists_of() -> None:
+    whole = b"250-mx\r\n250 OK\r\n"
+
+    assert cut(whole, Piece.REPLY) == [whole]
+    assert cut(whole, Piece.LINE) == [b"250-mx\r\n", b"250 OK\r\n"]
+    assert cut(whole, Piece.OCTET) == [bytes([each]) for each in whole]
+
+
+def test_enhanced_codes_can_be_left_out() -> None:
+    assert without_enhanced(b"250-2.1.0 a\r\n250 2.1.0 b 2.1.0\r\n") == b"250-a\r\n250 b 2.1.0\r\n"
+    assert without_enhanced(b"354 go on\r\n") == b"354 go on\r\n"

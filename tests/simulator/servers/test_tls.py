@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from simulator.provider.answer import Flaw
+from simulator.provider.answer import CertificateFlaw
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 
 NOW = datetime.now(UTC)
@@ -59,13 +59,13 @@ def test_the_ca_stays_from_start_to_start_and_its_key_is_a_secret(tmp_path: Path
 @pytest.mark.parametrize(
     ("flaw", "says"),
     [
-        (Flaw.EXPIRED, "certificate has expired"),
-        (Flaw.NOT_YET_VALID, "certificate is not yet valid"),
-        (Flaw.WRONG_HOST, "Hostname mismatch, certificate is not valid for 'localhost'."),
-        (Flaw.UNTRUSTED, "unable to get local issuer certificate"),
+        (CertificateFlaw.EXPIRED, "certificate has expired"),
+        (CertificateFlaw.NOT_YET_VALID, "certificate is not yet valid"),
+        (CertificateFlaw.WRONG_HOST, "Hostname mismatch, certificate is not valid for 'localhost'."),
+        (CertificateFlaw.UNTRUSTED, "unable to get local issuer certificate"),
     ],
 )
-def test_a_bad_certificate_is_bad_in_one_way(tmp_path: Path, flaw: Flaw, says: str) -> None:
+def test_a_bad_certificate_is_bad_in_one_way(tmp_path: Path, flaw: CertificateFlaw, says: str) -> None:
     made = tls(tmp_path)
 
     assert verdict(made.context(flaw), made.ca_file, "localhost") == says
@@ -83,7 +83,7 @@ def test_somebodys_own_certificate_is_used_as_it_is(tmp_path: Path) -> None:
 
     assert verdict(made.context(), trust, "own.example") == "ok"
     assert made.ca_file is None
-    assert verdict(made.context(Flaw.EXPIRED), trust, "own.example") != "ok"
+    assert verdict(made.context(CertificateFlaw.EXPIRED), trust, "own.example") != "ok"
     assert not (tmp_path / "never made").exists()
 
 

@@ -9,6 +9,8 @@ from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, Fault
 
 NEEDED: dict[str, dict[str, Any]] = {
+    "cut_body": {"after_bytes": 100},
+    "tarpit": {"delay_s": 1},
     "reply": {"code": 451},
     "slow": {"delay_s": 1},
     "fate": {"fate": Fate.OPENED},

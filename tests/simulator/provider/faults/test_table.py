@@ -7,6 +7,8 @@ import dataclasses
 import pytest
 
 from simulator.provider.answer import (
+    CertificateFlaw,
+    DragOn,
     Dressed,
     Garble,
     Hang,
@@ -15,8 +17,11 @@ from simulator.provider.answer import (
     KeepExpecting,
     Reply,
     Reset,
+    ShowCertificate,
     Slow,
     Truncate,
+    Unasked,
+    WhenHeard,
 )
 from simulator.provider.dress import Announced, Chunked, Doubled, Dripped, Gzipped, Odd, Shape
 from simulator.provider.faults import (
@@ -66,6 +71,14 @@ ANSWERS = {
     "lookup_misses": None,
     "lookup_stale": None,
     "lookup_unfiltered": None,
+    "refuse_ehlo": Reply(code=502),
+    "break_handshake": WhenHeard(size_bytes=1, then=HangUp()),
+    "bad_certificate": ShowCertificate(flaw=CertificateFlaw.EXPIRED),
+    "cut_body": WhenHeard(size_bytes=100, then=HangUp()),
+    "close_on_next": WhenHeard(size_bytes=1, then=HangUp()),
+    "out_of_turn": Unasked(words=Reply(code=250)),
+    "tarpit": DragOn(delay_s=1),
+    "throttle": Reply(code=451, enhanced="4.7.0", text="too many messages, try again later"),
     "refuse_recipients": Reply(code=550, enhanced="5.1.1", text="no such mailbox"),
 }
 

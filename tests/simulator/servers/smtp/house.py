@@ -7,11 +7,13 @@ import base64
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
+from simulator.config import read_plan
 from simulator.provider.faults import (
     Fault,
     GarbleTheReply,
@@ -239,14 +241,15 @@ async def house(
     idle_timeout_s: float | None = None,
     smtp: SmtpRules = SmtpRules(),
     tls: Tls | None = None,
+    plan: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[House]:
-    """Run a server whose accounts all have these rules and limits; nothing may be reported to the loop."""
+    """Run a server whose accounts all have these rules and limits, or this plan; nothing may be reported to the loop."""
+    setup = Setup(plan=Plan(rules=rules), limits=limits, smtp=replace(smtp, idle_timeout_s=idle_timeout_s))
+    if plan is not None:
+        setup = read_plan(plan, "the test's plan")
     trouble: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
-    provider = Provider(
-        setup=Setup(plan=Plan(rules=rules), limits=limits, smtp=replace(smtp, idle_timeout_s=idle_timeout_s)),
-        now=NOW,
-    )
+    provider = Provider(setup=setup, now=NOW)
     for account in accounts:
         provider.account(account, NOW)
     clock, holds, moves = Clock(), Holds(), Moves()
