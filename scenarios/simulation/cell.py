@@ -532,8 +532,9 @@ def _events(world: World, history: History, *, overtaken: bool) -> frozenset[str
     if overtaken and any(len(history.tries_for(each.recipient)) > 1 for each in history.said):
         events.add("overtaken while frozen")
     for wired in world.network.seen:
-        if wired.data.startswith(b'{"data":['):
-            events.add("looked up and " + ("not found" if wired.data.startswith(b'{"data":[]') else "found"))
+        # Head and body may come in one piece or in two.
+        if b'{"data":[' in wired.data:
+            events.add("looked up and " + ("not found" if b'{"data":[]' in wired.data else "found"))
     for each in history.attempts:
         if each.in_doubt:
             events.add("an answer was lost")
