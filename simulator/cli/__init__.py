@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +23,7 @@ from simulator.cli.remote import FAILED, OK, SETUP, Trouble, ask, print_json, re
 
 if TYPE_CHECKING:
     from simulator.client import ControlClient
+    from simulator.provider.retention import Retention
     from simulator.servers.serve import Service
 
 
@@ -74,7 +76,11 @@ cli.add_command(plan)
 @click.option(
     "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The key of --tls-cert (PEM)."
 )
-@click.option("--ledger", default="simulator.db", show_default=True, metavar="memory|PATH", help="Where accepted mail is kept: a SQLite file that survives kill -9, or memory.")  # fmt: skip
+@click.option("--ledger", default="simulator.db", show_default=True, metavar="memory|PATH|URL", help="Where accepted mail is kept: memory, a SQLite file, or postgresql://USER@HOST/DATABASE.")  # fmt: skip
+@click.option("--durability", type=click.Choice(["process", "power"]), default="process", show_default=True, help="What a yes survives: kill -9 of the simulator, or a power cut too.")  # fmt: skip
+@click.option("--keep-age", metavar="TIME", help="Keep mails, attempts and decisions so long (7 days); the newest mail of an account stays.")  # fmt: skip
+@click.option("--keep-count", metavar="N", help="Keep the newest N mails.")
+@click.option("--keep-bytes", metavar="SIZE", help="Keep so many bytes of mail (2GB).")
 @click.option("--plan", metavar="PLAN", help="The fault plan every account begins with: a file (TOML or JSON), or the name of one that comes along (simulator plan list).")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
 @click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
@@ -89,6 +95,10 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     ledger: str,
+    durability: str,
+    keep_age: str | None,
+    keep_count: str | None,
+    keep_bytes: str | None,
     plan: str | None,
     seed: int | None,
     admin_token: str | None,
@@ -102,7 +112,7 @@ def serve(
     from simulator.config import Configuration
     from simulator.servers.serve import Options, ServeError, read_address, serve
     from simulator.servers.tls import TlsOptions
-    from simulator.store import StoreError
+    from simulator.store import Durability, StoreError
 
     configuration = Configuration() if plan is None else read_configuration(plan)
     if seed is None:
@@ -118,6 +128,8 @@ def serve(
                 starttls=starttls, folder=tls_dir, names=tls_name, certificate=tls_cert, key=tls_key
             ),
             ledger=ledger,
+            durability=Durability(durability),
+            retention=_retention(configuration.retention, keep_age, keep_count, keep_bytes),
             setup=configuration.setup,
             tenancy=configuration.tenancy,
             seed=seed,
@@ -127,6 +139,23 @@ def serve(
         serve(options, _greet)
     except (ServeError, StoreError) as problem:
         raise Trouble(str(problem)) from problem
+
+
+def _retention(base: Retention, age: str | None, count: str | None, bytes: str | None) -> Retention:
+    """Return what the plan says of retention, with what the options say in its place."""
+    from simulator.config import PlanError
+    from simulator.config.place import Place
+    from simulator.config.retention import RETENTION_KEYS
+
+    given: dict[str, Any] = {}
+    for key, value in (("age", age), ("count", count), ("bytes", bytes)):
+        if value is not None:
+            field, read = RETENTION_KEYS[key]
+            try:
+                given[field] = read(Place("simulator serve"), f"--keep-{key}", value)
+            except PlanError as problem:
+                raise Trouble(str(problem)) from problem
+    return replace(base, **given)
 
 
 def _greet(service: Service) -> None:
@@ -141,26 +170,19 @@ def _say_hello(service: Service) -> None:
     from rich.table import Table
 
     from simulator.config import explain, warnings
+    from simulator.store.opening import about
 
     options = service.options
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]mailproof simulator {__version__}[/bold] – a provider that lies; Ctrl-C stops it")
     facts = Table.grid(padding=(0, 2))
-    kept = len(
-        [each for account in service.provider.accounts.values() for each in account.ledger.acceptances]
-    )
-    durable = (
-        "forgotten at the end; durable: no"
-        if options.ledger == "memory"
-        else f"{kept} mails from before; durable: every yes survives kill -9"
-    )
     for name, value in (
         ("HTTP", f"{service.ready['http']}/v1/emails"),
         ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
         *(("SMTPS", service.ready["smtps"]) for _ in range(service.ready["smtps"] is not None)),
         *(("CA", service.ready["ca"]) for _ in range(service.ready["ca"] is not None)),
         ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
-        ("ledger", f"{options.ledger} ({durable})"),
+        ("ledger", about(service.store, options.retention)),
         ("seed", str(options.seed)),
     ):
         facts.add_row(f"  [dim]{name}[/dim]", _plain(value))

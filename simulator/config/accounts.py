@@ -10,8 +10,10 @@ from typing import Any
 from simulator.config.forms import read_choice, read_text
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.config.plan import PLAN_KEYS, WHOLE_PROVIDER, read_setup
+from simulator.config.retention import read_retention
 from simulator.config.shipped import load_named
 from simulator.provider.account import DEFAULT_ACCOUNT, Setup
+from simulator.provider.retention import FOR_EVER, Retention
 from simulator.provider.tenancy import MAX_NAME_CHARS, Tenancy, Tenant, Unknown, is_name
 
 ACCOUNT_KEYS = ("credentials", "password")
@@ -24,6 +26,7 @@ class Configuration:
 
     setup: Setup = Setup()
     tenancy: Tenancy = Tenancy()
+    retention: Retention = FOR_EVER
 
     def seeded(self, seed: int) -> Configuration:
         """Return it with the seed of a run, also for those accounts that did not choose one of their own."""
@@ -33,7 +36,7 @@ class Configuration:
             else (name, it)
             for name, it in self.tenancy.tenants
         )
-        return Configuration(setup=_seeded(self.setup, seed), tenancy=replace(self.tenancy, tenants=tenants))
+        return replace(self, setup=_seeded(self.setup, seed), tenancy=replace(self.tenancy, tenants=tenants))
 
 
 def _seeded(setup: Setup, seed: int) -> Setup:
@@ -47,7 +50,7 @@ def read_configuration_file(plan: str | Path) -> Configuration:
 
 
 def read_configuration(data: Mapping[str, Any], source: str) -> Configuration:
-    """Read a plan that may also have `[accounts.NAME]` and `[access]`. Raise `PlanError`."""
+    """Read a plan that may also have `[accounts.NAME]`, `[access]` and `[retention]`. Raise `PlanError`."""
     place = Place(source)
     if not isinstance(data, Mapping):
         raise place.wrong(f"a plan is an object with the keys {', '.join(PLAN_KEYS)}, not {shown(data)}")
@@ -59,6 +62,7 @@ def read_configuration(data: Mapping[str, Any], source: str) -> Configuration:
             tenants=_read_accounts(data.get("accounts", {}), setup, place),
             unknown=_read_access(data.get("access", {}), place.at("[access]")),
         ),
+        retention=read_retention(data.get("retention", {}), place.at("[retention]")),
     )
 
 

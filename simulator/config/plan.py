@@ -21,7 +21,7 @@ from simulator.provider.provider import Setup
 
 PLAN_KEYS = ("seed", "plan", "rules", "rule", "idempotency", "limits", "limit", "smtp", "http", "magic")
 #: Keys that are not about one account.
-WHOLE_PROVIDER = ("accounts", "access")
+WHOLE_PROVIDER = ("accounts", "access", "retention")
 
 #: The tables of a plan: which part of a setup each one is, and who reads it.
 _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {

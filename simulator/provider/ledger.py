@@ -179,6 +179,13 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Record: there is an account of this name, even if nothing ever happens in it."""
+
+    account: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wiped:
     """Record: everything of this account before this line is gone."""
 

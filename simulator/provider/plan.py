@@ -236,10 +236,15 @@ class PlanState:
         self.plan = Plan(rules=(*self.plan.rules, *rules), seed=self.plan.seed)
         self._index(known, now)
 
-    def replant(self, now: datetime) -> None:
-        """Let every rule stand from now on."""
-        for counts in self._counts:
-            counts.planted_at = now
+    def planted(self) -> list[datetime]:
+        """Return since when each rule stands."""
+        return [counts.planted_at for counts in self._counts]
+
+    def replant(self, since: datetime | Sequence[datetime]) -> None:
+        """Let every rule stand since this instant, or each since its own."""
+        each = [since] * len(self._counts) if isinstance(since, datetime) else since
+        for counts, instant in zip(self._counts, each, strict=True):
+            counts.planted_at = instant
 
     def _index(self, start: int, now: datetime) -> None:
         for position, rule in enumerate(self.plan.rules[start:], start):

@@ -49,6 +49,7 @@ from simulator.provider.ledger import (
     Booked,
     Decided,
     Decision,
+    Named,
     NoPast,
     Past,
     Sent,
@@ -71,7 +72,7 @@ __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup"
 
 OBLIGATION_HEADER = "X-Obligation"
 
-Record = Booked | Tried | Decided | Obligation | Wiped | ClockMoved | Noted
+Record = Booked | Tried | Decided | Obligation | Named | Wiped | ClockMoved | Noted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,12 @@ class Provider:
             setup = self._setup if tenant is None else tenant.setup
             known = self.accounts[name] = Account.fresh(name, setup, now, self._past)
         return known
+
+    def name(self, name: str, now: datetime) -> Account:
+        """Return the account that somebody has named; it is there after a restart, too."""
+        if name not in self.accounts:
+            self._records.append(Named(account=name))
+        return self.account(name, now)
 
     def account_of(self, credential: str | None) -> str:
         """Return the account behind an API key or SMTP user; what becomes of unknown ones was decided at start."""
@@ -410,6 +417,8 @@ class Provider:
                     self._owe(record, now)
                 case Noted():
                     self.account(record.account, now).aftermath.recall(record)
+                case Named(account=name):
+                    self.account(name, now)
                 case Wiped(account=name):
                     self.accounts.pop(name, None)
                     self.account(name, now)

@@ -14,6 +14,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simulator import __version__
 from simulator.clock import Clock, SystemClock
 from simulator.metrics import Metrics, Readings
+from simulator.provider.ledger import Booked, Decided, Tried
 from simulator.provider.provider import Provider, Record, Setup
+from simulator.provider.retention import FOR_EVER, Retention
 from simulator.provider.tenancy import Tenancy
+from simulator.servers import plans
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
@@ -34,9 +38,9 @@ from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
-from simulator.store import Store, StoreError
+from simulator.store import Durability, Store, StoreError
 from simulator.store.committer import Committer
-from simulator.store.memory import MemoryStore
+from simulator.store.opening import open_store
 from simulator.store.sqlite import SqliteStore
 
 #: How long a stop waits for requests that are being answered, in seconds. Held ones never end by themselves.
@@ -84,7 +88,9 @@ class Options:
     """Where SMTP listens under TLS from the first byte on; None: nowhere."""
     tls: TlsOptions = TlsOptions()
     ledger: str = "memory"
-    """`memory` or the path of a SQLite file."""
+    """`memory`, the path of a SQLite file, or the URL of a PostgreSQL database."""
+    durability: Durability = Durability.PROCESS
+    retention: Retention = FOR_EVER
     setup: Setup = Setup()
     tenancy: Tenancy = Tenancy()
     seed: int = 0
@@ -101,6 +107,8 @@ class Service:
         self.ready: dict[str, Any] = {}
         """What the ready file says, once `start` has returned."""
         self._is_serving = False
+        self.recalled_plans: list[str] = []
+        """Accounts whose plan was set before the start, over the control API."""
         self._stack = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
@@ -139,7 +147,7 @@ class Service:
             seed=options.seed, setup=options.setup, tenancy=options.tenancy, past=self.store, now=now
         )
         try:
-            self.provider.restore(self.store.load(), now)
+            self._restore(list(self.store.load()), now)
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
         self.feed = Feed(life=f"{int(now.timestamp() * 1000):x}")
@@ -226,6 +234,15 @@ class Service:
             "simulator_stream_readers": lambda: {(): self.feed.readers},
         }
 
+    def _restore(self, records: Sequence[Record], now: datetime) -> None:
+        """Take up where a former process ended: what is not history first, for the history is read by its plans."""
+        history = [each for each in records if isinstance(each, Booked | Tried | Decided)]
+        self.provider.restore(
+            [each for each in records if not isinstance(each, Booked | Tried | Decided)], now
+        )
+        self.recalled_plans = plans.recall(self.provider, self.options.setup, self.options.tenancy, now)
+        self.provider.restore(history, now)
+
     def _moved(self) -> None:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
         self.moves.moved()
@@ -240,21 +257,22 @@ class Service:
         self.feed.publish(account, "held", b'{"held":%d}' % self.holds.held(account))
 
     def _open_ledger(self) -> Store:
-        ledger = self.options.ledger
-        if ledger == "memory":
-            return MemoryStore(now=self.clock.now)
-        if "://" in ledger:
-            raise ServeError(f"--ledger is {ledger!r}; it must be memory or the path of a SQLite file")
+        options = self.options
         try:
-            store = SqliteStore(ledger, now=self.clock.now)
+            store = open_store(
+                options.ledger,
+                now=self.clock.now,
+                durability=options.durability,
+                retention=options.retention,
+            )
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
         self._stack.callback(self._close_ledger, store)
         return store
 
-    def _close_ledger(self, store: SqliteStore) -> None:
+    def _close_ledger(self, store: Store) -> None:
         store.close()
-        if store.is_new and not self.ready:
+        if isinstance(store, SqliteStore) and store.is_new and not self.ready:
             # The start failed: a ledger that nobody was promised is not left lying about.
             store.path.unlink(missing_ok=True)
 

@@ -33,6 +33,8 @@ class Durability(StrEnum):
 class Store(Protocol):
     """What keeps the records of a provider. Methods block; they may be called from any thread."""
 
+    name: str
+    """What it is called in sentences; without a password."""
     durability: Durability
     is_quick: bool
     """`append` never waits for a disk or another program: an event loop may call it."""
@@ -101,6 +103,10 @@ class Store(Protocol):
 
     def copies(self, account: str, sha256s: Iterable[str]) -> dict[str, int]:
         """Return how many acceptances have each of these bodies (hex SHA-256)."""
+        ...
+
+    def mails(self) -> int:
+        """Return how many acceptances there are in all accounts."""
         ...
 
     def body(self, account: str, id_: str) -> bytes | None:

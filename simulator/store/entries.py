@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Acceptance, Attempt, Booked, Decided, Decision, Tried, Wiped
+from simulator.provider.ledger import Acceptance, Attempt, Booked, Decided, Decision, Named, Tried, Wiped
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Record
 
 #: Kinds of entries, each with a table of its own. Numbers stand in logs: none is ever used again for anything else.
-BOOKED, TRIED, DECIDED, WIPED = 1, 2, 3, 4
+BOOKED, TRIED, DECIDED, WIPED, NAMED = 1, 2, 3, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
     TRIED: msgspec.json.Decoder(Attempt).decode,
     DECIDED: msgspec.json.Decoder(Decision).decode,
     WIPED: msgspec.json.Decoder(Wiped).decode,
+    NAMED: msgspec.json.Decoder(Named).decode,
 } | {kind.code: msgspec.json.Decoder(kind.record).decode for kind in STATE_KINDS}
 
 
@@ -85,6 +86,8 @@ def encode(record: Record) -> Entry:
             return Entry(DECIDED, facts_of(decision), b"", decision)
         case Wiped():
             return Entry(WIPED, facts_of(record), b"", record)
+        case Named():
+            return Entry(NAMED, facts_of(record), b"", record)
         case _:
             return Entry(_STATE_BY_TYPE[type(record)].code, facts_of(record), b"", record)
 

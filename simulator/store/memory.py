@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from simulator.provider.clock import ClockMoved
 from simulator.provider.ledger import Acceptance, Attempt, Booked, Decided, Decision, Tried, Wiped
 from simulator.provider.provider import Record
+from simulator.provider.retention import FOR_EVER, PER_MAIL, Retention
 from simulator.provider.search import PAGE, AttemptSearch, Page, Search, bare, folded, page_of
 from simulator.store import Durability
-from simulator.store.retention import FOR_EVER, PER_MAIL, Retention
 
 Value = TypeVar("Value")
 
@@ -47,6 +47,7 @@ class _Account:
 class MemoryStore:
     """Keeps everything as Python objects; with a retention, within bounds."""
 
+    name = "memory"
     durability = Durability.NOTHING
     is_quick = True
 
@@ -155,6 +156,10 @@ class MemoryStore:
         with self._lock:
             known = self._account(account).bodies
             return {each: known[each] for each in sha256s}
+
+    def mails(self) -> int:
+        with self._lock:
+            return len(self._order)
 
     def body(self, account: str, id_: str) -> bytes | None:
         with self._lock:

@@ -16,6 +16,9 @@ from simulator.store.entries import clean
 Found = TypeVar("Found")
 Condition = tuple[str, tuple[Any, ...]]
 
+#: Of longer names only the beginning tells which rows to look at.
+INDEXED_CHARS = 500
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -38,13 +41,18 @@ def acceptance_row(account: int, each: Acceptance, facts: bytes) -> tuple[Any, .
         each.number,
         each.id,
         micros(each.accepted_at),
-        clean(folded(each.sender)),
-        None if each.key is None else clean(each.key),
-        None if each.message_id is None else clean(bare(each.message_id) or ""),
+        indexed(folded(each.sender)),
+        None if each.key is None else indexed(each.key),
+        None if each.message_id is None else indexed(bare(each.message_id) or ""),
         text_of(each),
         facts.decode(),
         digest_of(each),
     )
+
+
+def indexed(text: str) -> str:
+    """Return the part of a text that an index takes: PostgreSQL's take some 2,700 bytes."""
+    return clean(text)[:INDEXED_CHARS]
 
 
 def digest_of(each: Acceptance) -> bytes:
@@ -52,13 +60,13 @@ def digest_of(each: Acceptance) -> bytes:
     return bytes.fromhex(each.sha256)
 
 
-def recipient_rows(account: int, each: Acceptance) -> Iterable[tuple[Any, ...]]:
+def recipient_rows(account: int, each: Acceptance) -> list[tuple[int, str, int, str]]:
     """Return the rows of an acceptance's recipients, as in `RECIPIENT`."""
     if not each.destinies:
         fate = each.fate.value
-        return [(account, clean(folded(to)), each.number, fate) for to in each.recipients]
+        return [(account, indexed(folded(to)), each.number, fate) for to in each.recipients]
     return [
-        (account, clean(folded(to)), each.number, each.destiny_of(to).fate.value) for to in each.recipients
+        (account, indexed(folded(to)), each.number, each.destiny_of(to).fate.value) for to in each.recipients
     ]
 
 
@@ -80,14 +88,14 @@ def conditions(account: int, search: Search) -> list[Condition]:
     """Return what narrows the acceptances of an account down to those that are wanted, and perhaps some more."""
     found: list[Condition] = [("account = ?", (account,))]
     if search.key is not None:
-        found.append(("key = ?", (clean(search.key),)))
+        found.append(("key = ?", (indexed(search.key),)))
     if search.message_id is not None:
-        found.append(("message_id = ?", (clean(bare(search.message_id) or ""),)))
+        found.append(("message_id = ?", (indexed(bare(search.message_id) or ""),)))
     if search.to is not None:
         found.append(
             (
                 "number IN (SELECT number FROM recipient WHERE account = ? AND address = ?)",
-                (account, clean(folded(search.to))),
+                (account, indexed(folded(search.to))),
             )
         )
     if search.fate is not None and search.fate != "delivered":
@@ -98,7 +106,7 @@ def conditions(account: int, search: Search) -> list[Condition]:
             )
         )
     if search.sender is not None:
-        found.append(("sender = ?", (clean(folded(search.sender)),)))
+        found.append(("sender = ?", (indexed(folded(search.sender)),)))
     found += _in_time(account, search)
     parts = [search.subject, search.q, *(search.header or ())]
     found += [("{instr}(text, ?) > 0", (clean(folded(part)),)) for part in parts if part]

@@ -1,4 +1,4 @@
-"""The tables of a SQLite ledger, version by version."""
+"""The tables of a ledger, and for SQLite what its former versions need to have them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from simulator.store.writer import Writer
 
 SCHEMA_VERSION = 3
 
-SCHEMA = """
+_TABLES = """
 -- What is counted, and up to where the log has been moved here.
-CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE account (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {flat};
+CREATE TABLE account (id {serial}, name TEXT NOT NULL UNIQUE);
 -- Bodies are stored once.
-CREATE TABLE body (id INTEGER PRIMARY KEY, sha256 BLOB NOT NULL UNIQUE, raw BLOB NOT NULL);
+CREATE TABLE body (id {serial}, sha256 {bytes} NOT NULL UNIQUE, raw {bytes} NOT NULL);
 -- In the order in which mails were booked over all accounts: the oldest goes first.
 CREATE TABLE acceptance (
-    seq INTEGER PRIMARY KEY, account INTEGER NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL,
-    sender TEXT NOT NULL, key TEXT, message_id TEXT, body INTEGER, text TEXT NOT NULL, facts TEXT NOT NULL
+    seq {serial}, account {int} NOT NULL, number {int} NOT NULL, id TEXT NOT NULL, at {int} NOT NULL,
+    sender TEXT NOT NULL, key TEXT, message_id TEXT, body {int}, text TEXT NOT NULL, facts TEXT NOT NULL
 );
 CREATE UNIQUE INDEX acceptance_number ON acceptance (account, number);
 CREATE INDEX acceptance_id ON acceptance (account, id);
@@ -32,24 +32,32 @@ CREATE INDEX acceptance_key ON acceptance (account, key, number) WHERE key IS NO
 CREATE INDEX acceptance_message_id ON acceptance (account, message_id, number) WHERE message_id IS NOT NULL;
 CREATE INDEX acceptance_body ON acceptance (body);
 CREATE TABLE recipient (
-    account INTEGER NOT NULL, address TEXT NOT NULL, number INTEGER NOT NULL, fate TEXT NOT NULL,
+    account {int} NOT NULL, address TEXT NOT NULL, number {int} NOT NULL, fate TEXT NOT NULL,
     PRIMARY KEY (account, address, number)
-) WITHOUT ROWID;
+) {flat};
 CREATE INDEX recipient_fate ON recipient (account, fate, number) WHERE fate <> 'delivered';
 CREATE TABLE attempt (
-    number INTEGER PRIMARY KEY, account INTEGER NOT NULL, at INTEGER NOT NULL, text TEXT NOT NULL, facts TEXT NOT NULL
+    number {int} PRIMARY KEY, account {int} NOT NULL, at {int} NOT NULL, text TEXT NOT NULL, facts TEXT NOT NULL
 );
 CREATE INDEX attempt_account ON attempt (account, number);
 CREATE TABLE decision (
-    number INTEGER PRIMARY KEY, account INTEGER NOT NULL, at INTEGER NOT NULL, facts TEXT NOT NULL
+    number {int} PRIMARY KEY, account {int} NOT NULL, at {int} NOT NULL, facts TEXT NOT NULL
 );
 CREATE INDEX decision_account ON decision (account, number);
 -- What is not history: the latest of each kind, by account and key.
 CREATE TABLE state (
-    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, account INTEGER NOT NULL, key TEXT NOT NULL, facts TEXT NOT NULL
+    seq {serial}, kind TEXT NOT NULL, account {int} NOT NULL, key TEXT NOT NULL, facts TEXT NOT NULL
 );
 CREATE UNIQUE INDEX state_key ON state (account, kind, key);
 """
+
+SCHEMA = _TABLES.format(int="INTEGER", serial="INTEGER PRIMARY KEY", bytes="BLOB", flat="WITHOUT ROWID")
+
+#: The same for PostgreSQL, and its own version.
+POSTGRES_SCHEMA = _TABLES.format(
+    int="BIGINT", serial="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", bytes="BYTEA", flat=""
+)
+POSTGRES_VERSION = 1
 
 #: The former tables, out of the way of the new ones of the same name.
 _FORMER = ("account", "acceptance", "attempt", "decision", "obligation", "setting")

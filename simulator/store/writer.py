@@ -1,18 +1,19 @@
-"""Entries become rows of a SQLite ledger; and the oldest rows go when a bound is reached."""
+"""Entries become rows of a ledger; and the oldest rows go when a bound is reached. `?` stands for a value."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from simulator.provider.ledger import Acceptance
+from simulator.provider.retention import PER_MAIL, Retention
 from simulator.store.entries import (
     BOOKED,
     DECIDED,
+    NAMED,
     STATE_BY_CODE,
     STATE_BY_NAME,
     TRIED,
@@ -22,7 +23,6 @@ from simulator.store.entries import (
     decode,
     value_of,
 )
-from simulator.store.retention import PER_MAIL, Retention
 from simulator.store.rows import (
     ACCEPTANCE,
     ATTEMPT,
@@ -45,10 +45,31 @@ _EMPTY = sha256(b"").digest()
 _CLOCK = STATE_BY_NAME["clock"].code
 
 
+class Result(Protocol):
+    """What a statement has brought."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """A connection, as `sqlite3` has it."""
+
+    def execute(self, query: str, values: Sequence[Any] = ..., /) -> Result: ...
+
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]], /) -> object: ...
+
+
 class Writer:
     """Writes within the transactions of somebody else. Not to be used by two threads at once."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
         self._accounts: dict[str, int] = {
             name: id_ for id_, name in db.execute("SELECT id, name FROM account")
@@ -97,8 +118,8 @@ class Writer:
         """Return the number of an account; it is entered when it is named for the first time."""
         known = self._accounts.get(name)
         if known is None:
-            cursor = self._db.execute("INSERT INTO account (name) VALUES (?)", (name,))
-            known = self._accounts[name] = cursor.lastrowid or 0
+            row = self._db.execute("INSERT INTO account (name) VALUES (?) RETURNING id", (name,)).fetchone()
+            known = self._accounts[name] = row[0]
         return known
 
     def write(self, entries: Iterable[Entry]) -> None:
@@ -133,6 +154,8 @@ class Writer:
             elif entry.kind == WIPED:
                 enter()
                 self._wipe(self.account(clean(value.account)))
+            elif entry.kind == NAMED:
+                self.account(clean(value.account))
             else:
                 kind = STATE_BY_CODE[entry.kind]
                 facts = None if kind.is_gone(value) else entry.facts
@@ -150,17 +173,17 @@ class Writer:
 
     def _enter_mails(self, mails: Sequence[tuple[Acceptance, bytes]]) -> None:
         rows: list[tuple[Any, ...]] = []
-        recipients: list[tuple[Any, ...]] = []
+        recipients: dict[tuple[int, str, int], tuple[Any, ...]] = {}
         for each, facts in mails:
             account = self.account(clean(each.account))
             rows.append(acceptance_row(account, each, facts))
-            recipients += recipient_rows(account, each)
+            recipients |= {row[:3]: row for row in recipient_rows(account, each)}
             if each.number > self._newest.get(account, 0):
                 self._newest[account] = each.number
                 self._add("mails", 1)
         last = "(SELECT id FROM body WHERE sha256 = ?)"
         self._upsert("acceptance", ACCEPTANCE, rows, "account, number", last=last)
-        self._upsert("recipient", RECIPIENT, recipients, "account, address, number")
+        self._upsert("recipient", RECIPIENT, list(recipients.values()), "account, address, number")
 
     def _enter_states(self, states: dict[tuple[str, int, str], bytes | None]) -> None:
         rows = [(*key, facts.decode()) for key, facts in states.items() if facts is not None]

@@ -36,6 +36,12 @@ class Context:
     def now(self) -> datetime:
         return self.clock.now()
 
+    def named(self, name: str) -> Account:
+        """Return the account of this name; naming one is what makes it."""
+        if name not in self.provider.accounts:
+            self.committer.soon()
+        return self.provider.name(name, self.now())
+
     def again(self, account: Account) -> Account:
         """Return the account of this name as it is now: a reset puts another one in its place."""
         return self.provider.account(account.name, self.now())

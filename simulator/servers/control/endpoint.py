@@ -229,7 +229,7 @@ class Endpoint:
         """Check a request and answer it. Raises `Refusal`."""
         given = self._read(request)
         body = None if self.takes is None else await read_json(request)
-        account = context.provider.account(given.pop(ACCOUNT.name, DEFAULT_ACCOUNT), context.now())
+        account = context.named(given.pop(ACCOUNT.name, DEFAULT_ACCOUNT))
         return await self.does(context, Asked(request=request, account=account, given=given, body=body))
 
     def _read(self, request: Request) -> dict[str, Any]:

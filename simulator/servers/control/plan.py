@@ -7,6 +7,7 @@ from starlette.responses import Response
 from simulator import shapes
 from simulator.config import PlanError, plan_as_json, read_plan, read_rules
 from simulator.provider.provider import Account, Setup
+from simulator.servers import plans
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, flag
 from simulator.servers.control.problems import Refusal
@@ -14,6 +15,8 @@ from simulator.servers.control.said import Said
 
 
 def _changed(context: Context, account: Account) -> Response:
+    plans.remember(context.provider, account.name, context.now())
+    context.committer.soon()
     context.feed.publish(account.name, "plan", b"{}")
     return _in_force(context, account)
 

@@ -140,7 +140,7 @@ def test_a_ledger_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
     """A directory, another kind of URL, a file that somebody else has."""
     with pytest.raises(ServeError, match="is a directory"):
         start(Options(http=ANY_PORT, smtp=ANY_PORT, ledger=str(tmp_path)))
-    with pytest.raises(ServeError, match="it must be memory or the path of a SQLite file"):
+    with pytest.raises(ServeError, match="it must be memory, the path of a SQLite file, or postgresql:"):
         start(Options(http=ANY_PORT, smtp=ANY_PORT, ledger="mysql://x/y"))
     owner = SqliteStore(tmp_path / "ledger.db")
     with pytest.raises(ServeError, match="is in use by another simulator"):
@@ -295,7 +295,9 @@ def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> Non
     with running(ledger=ledger) as service, service.control() as control, service.control("shop") as shop:
         first = ask(service, by_key)
         control.owe([{"ref": "r", "recipient": "ada@example.com"}])
-        shop.reset()
+        shop.add_rules({"fault": "reply", "code": 503, "times": 1})
+        with service.control("named only") as named:
+            named.plan()
         before = (
             control.messages(),
             control.attempts(),
@@ -304,7 +306,9 @@ def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> Non
         )
 
     with running(ledger=ledger, seed=8) as service, service.control() as control:
-        assert "shop" in control.health()["accounts"]
+        assert {"shop", "named only"} <= set(control.health()["accounts"])
+        with service.control("shop") as shop:
+            assert [rule["code"] for rule in shop.plan()["rules"]] == [503]
         again = ask(service, by_key)
         assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
         assert ask(service, request(mail(subject="Else"), key="order-1")).status == 422
@@ -318,6 +322,20 @@ def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> Non
         assert control.verdict()["valid"] is True
         ask(service, request(mail(), key="order-2"))
         assert len({each["id"] for each in control.messages()}) == 2
+
+
+def test_only_as_much_is_kept_as_was_asked_for(tmp_path: Path) -> None:
+    """By options of `serve`; and the process says so, and what a yes survives."""
+    bounds = ("--keep-count", "2", "--keep-age", "7 days", "--durability", "power")
+    with Process(tmp_path, *bounds) as simulator, ControlClient(simulator.ready["control"]) as control:
+        with Sender(simulator.http) as sender:
+            for number in range(4):
+                sender.say(request(mail(subject=str(number)), key=f"k{number}")).see()
+        assert [each["subject"] for each in control.messages()] == ["2", "3"]
+        code, said = simulator.end(signal.SIGTERM)
+
+    assert code == 0
+    assert "survives a power cut; kept: 7 days, 2 mails" in " ".join(said.split())
 
 
 def test_a_plan_file_is_what_every_account_begins_with() -> None:
@@ -487,7 +505,8 @@ def test_kill_nine_loses_nothing_that_was_answered_and_books_nothing_twice(tmp_p
     answered: dict[str, str] = {}
     unanswered: dict[str, bytes] = {}
     for round_ in range(5):
-        with Process(tmp_path) as simulator:
+        durability = ("--durability", ("process", "power")[round_ % 2])
+        with Process(tmp_path, *durability) as simulator:
             # Who got no answer from the last process asks this one with the same key.
             for to, data in unanswered.items():
                 with Sender(simulator.http) as sender:
@@ -539,6 +558,8 @@ def test_an_answer_held_at_the_moment_of_death_was_booked(tmp_path: Path) -> Non
     with Process(tmp_path) as simulator, ControlClient(simulator.ready["control"]) as control:
         (attempt,) = control.attempts()
         assert (attempt["accepted"], attempt["sent"], attempt["state"]) == (["ada@example.com"], "unknown", "closed")  # fmt: skip
+        assert [rule["fault"] for rule in control.plan()["rules"]] == ["accept_then_hold"]
+        control.heal()
         with Sender(simulator.http) as sender:
             assert sender.say(request(mail(), key="order-1")).see().headers["idempotency-replayed"] == "true"
         assert len(control.messages()) == 1

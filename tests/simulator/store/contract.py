@@ -9,9 +9,9 @@ from simulator.provider.clock import ClockMoved
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.ledger import Acceptance, Booked, Tried, Wiped
 from simulator.provider.provider import Record
+from simulator.provider.retention import Retention
 from simulator.provider.search import AttemptSearch, Search
 from simulator.store import Store
-from simulator.store.retention import Retention
 from tests.simulator.store.records import OWED, RAW, at, booked, decided, tried
 
 ADA, BOB, CÉ = "ada@example.com", "Bob@example.com", "cé@example.com"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Booked, Decided, Tried, Wiped
+from simulator.provider.ledger import Booked, Decided, Named, Tried, Wiped
 from simulator.provider.notes import Noted
 from simulator.provider.provider import Record
 from simulator.store.entries import BOOKED, STATE_KINDS, TRIED, clean, decode, encode, value_of
@@ -21,6 +21,7 @@ RECORDS: list[Record] = [
     tried(),
     decided(),
     OWED,
+    Named(account="default"),
     Wiped(account="default"),
     ClockMoved(account="default", ahead_s=1.5),
     Noted(account="default", topic="t", name="n", facts=None),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from simulator.provider.retention import Retention
 from simulator.store import Durability, Store
 from simulator.store.memory import MemoryStore
-from simulator.store.retention import Retention
 from tests.simulator.store.contract import StoreContract
 from tests.simulator.store.records import at, booked
 

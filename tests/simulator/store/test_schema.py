@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Booked, Decided, Tried, Wiped
+from simulator.provider.ledger import Booked, Decided, Named, Tried
 from simulator.provider.notes import Noted
 from simulator.provider.provider import Record
 from simulator.provider.search import Search
@@ -82,10 +82,10 @@ def test_a_former_ledger_is_brought_up_to_date(tmp_path: Path, version: int) -> 
     path = tmp_path / "ledger.db"
     former(path, version)
     mail = booked().acceptance if version > 1 else replace(booked().acceptance, headers=(), destinies=())
-    expected: list[Record] = [Wiped(account="default"), Wiped(account="named only")]
+    expected: list[Record] = [Named(account="default"), Named(account="named only")]
     if version > 1:
         expected += [
-            Wiped(account="shop"),
+            Named(account="shop"),
             ClockMoved(account="shop", ahead_s=7.5),
             OWED,
             Noted(account="shop", topic="suppression", name="a:b@c.de", facts='{"x": 1}'),

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Booked, Wiped
+from simulator.provider.ledger import Booked, Named, Wiped
 from simulator.provider.notes import Noted
 from simulator.provider.provider import Record
+from simulator.provider.retention import Retention
 from simulator.store import Durability, Store, StoreError
 from simulator.store.log import files
 from simulator.store.mover import Mover
-from simulator.store.retention import Retention
 from simulator.store.sqlite import SqliteStore
 from tests.simulator.store.contract import StoreContract
 from tests.simulator.store.records import OWED, RAW, at, booked, decided, tried
@@ -74,8 +74,8 @@ def test_every_record_comes_back_as_it_was(store: SqliteStore) -> None:
     store.append([decided(), tried(), booked(), OWED, NOTE, MOVED])
 
     assert reopened(store) == [
-        Wiped(account="default"),
-        Wiped(account="shop"),
+        Named(account="default"),
+        Named(account="shop"),
         MOVED,
         OWED,
         NOTE,
@@ -103,12 +103,12 @@ def test_a_reset_leaves_the_name_of_the_account(store: SqliteStore) -> None:
     store.append([booked(1), OWED, NOTE, tried(1), decided(1)])
     store.append([Wiped(account="default")])
 
-    assert reopened(store) == [Wiped(account="default")]
+    assert reopened(store) == [Named(account="default")]
 
 
 def test_a_restart_is_given_the_newest_only(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """And of each account at least the newest: its number names the next one."""
-    monkeypatch.setattr("simulator.store.sqlite.WINDOW", 2)
+    monkeypatch.setattr("simulator.store.readings.WINDOW", 2)
     store.append([booked(1, "shop"), *(booked(number) for number in range(1, 6))])
 
     mails = [each.acceptance for each in reopened(store) if isinstance(each, Booked)]

@@ -9,8 +9,8 @@ import pytest
 
 from simulator.provider.ledger import Wiped
 from simulator.provider.provider import Record
+from simulator.provider.retention import Retention
 from simulator.store.entries import encode
-from simulator.store.retention import Retention
 from simulator.store.schema import SCHEMA
 from simulator.store.writer import Writer
 from tests.simulator.store.records import OWED, RAW, at, booked, decided, tried

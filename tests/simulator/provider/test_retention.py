@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.store.retention import FOR_EVER, Retention
+from simulator.provider.retention import FOR_EVER, Retention
 
 
 @pytest.mark.parametrize("bounds", [{"age_s": 1.0}, {"count": 0}, {"bytes": 7}])
