@@ -17,7 +17,7 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import TracebackType
@@ -32,7 +32,7 @@ from scenarios.simulation.loop import EPOCH_S, NotInTheWorld, VirtualLoop
 from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process, Watcher
 from simulator.provider.ledger import Attempt
-from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
+from simulator.provider.provider import DEFAULT_ACCOUNT, Account, Setup
 from simulator.servers.serve import Address, Options, Service
 
 PROVIDER_HOST = "10.0.0.1"
@@ -157,10 +157,9 @@ class World:
 
     def _remembered(self, service: Service) -> Iterable[Attempt]:
         provider = getattr(service, "provider", None)
-        if provider is None:
-            return ()
-        attempts: Mapping[str, Attempt] = provider.account(DEFAULT_ACCOUNT, self.clock.now()).attempts
-        return attempts.values()
+        # Looking must not make the account: its plan would count from now.
+        account: Account | None = None if provider is None else provider.accounts.get(DEFAULT_ACCOUNT)
+        return () if account is None else account.attempts.values()
 
     async def start_provider(
         self, *, crash: CrashPoint | None = None, watch: Callable[[Process], None] = lambda process: None
