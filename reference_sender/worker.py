@@ -82,8 +82,8 @@ class Worker:
         self._log = log
         self._running: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
-        self._waking: asyncio.Future[Any] | None = None
-        self._stopping: asyncio.Future[Any] | None = None
+        self._full = True
+        """The last look for mail may have left some behind for want of room."""
 
     def wake(self) -> None:
         """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
@@ -91,37 +91,33 @@ class Worker:
 
     async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
         """Work until `stop`, then finish what is in flight. `ready` is called after the first look for mail."""
-        # Both waits go on over many polls: new tasks for each poll would be most of what an idle worker does.
-        self._stopping = asyncio.ensure_future(stop.wait())
-        try:
-            await self._work(stop, ready)
-        finally:
-            for wait in (self._stopping, self._waking):
-                if wait is not None:
-                    wait.cancel()
-        await self._drain()
-
-    async def _work(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         failures, announced = 0, False
-        while not stop.is_set():
-            self._woken.clear()
-            try:
-                await self.work_once()
-                failures = 0
-                if not announced:
-                    ready()
-                    announced = True
-            except Exception as error:
-                # A database that is away for a minute must not end the worker.
-                failures += 1
-                self._log(
-                    "claim_failed", error=type(error).__name__, cause=cause_of(error), failures=failures
-                )
-            await self._rest(failures)
+        stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(self._alarm)
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    await self.work_once()
+                    failures = 0
+                    if not announced:
+                        ready()
+                        announced = True
+                except Exception as error:
+                    # A database that is away for a minute must not end the worker.
+                    failures += 1
+                    self._log(
+                        "claim_failed", error=type(error).__name__, cause=cause_of(error), failures=failures
+                    )
+                await self._rest(stop, failures)
+        finally:
+            stopping.cancel()
+        await self._drain()
 
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
         room = self._settings.concurrency - len(self._running)
+        self._full = True
         if room <= 0:
             return 0
         parcels = await asyncio.to_thread(
@@ -131,6 +127,7 @@ class Worker:
             lease_s=self._settings.lease_s,
             dedupes=self._settings.policy.dedupes,
         )
+        self._full = len(parcels) >= room
         for parcel in parcels:
             task = asyncio.create_task(self._guarded(parcel))
             self._running.add(task)
@@ -248,21 +245,25 @@ class Worker:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        # A free slot is a reason to look for more.
-        self._woken.set()
+        # A free slot is a reason to look for more, if there may be more: a claim with room to spare took all.
+        if self._full:
+            self._woken.set()
 
     async def _rest(self, failures: int) -> None:
         """Wait for something to do: a wake-up, a free slot, the next poll – or the end."""
-        assert self._stopping is not None
-        if self._waking is None or self._waking.done():
-            self._waking = asyncio.ensure_future(self._woken.wait())
-        # A claim takes all that is due or all there is room for, so looking again at once would find nothing.
+        if stop.is_set():
+            return
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
-        pause: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(pause_s))
+        poll = asyncio.ensure_future(self._clock.sleep(pause_s))
+        poll.add_done_callback(self._alarm)
         try:
-            await asyncio.wait({self._stopping, self._waking, pause}, return_when=asyncio.FIRST_COMPLETED)
+            await self._woken.wait()
         finally:
-            pause.cancel()
+            poll.cancel()
+
+    def _alarm(self, wait: asyncio.Future[Any]) -> None:
+        if not wait.cancelled():
+            self._woken.set()
 
     async def _drain(self) -> None:
         """Finish what is in flight, within the drain deadline; what is left over keeps its lease and its marker."""

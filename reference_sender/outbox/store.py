@@ -8,7 +8,7 @@ Must not hold: decisions about what an answer means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,7 +41,13 @@ from reference_sender.message import (
     render,
     single,
 )
-from reference_sender.outbox.engine import StoreTrouble, as_it_is_now, check_version, insert_unless_there
+from reference_sender.outbox.engine import (
+    READS_ONLY,
+    StoreTrouble,
+    as_it_is_now,
+    check_version,
+    insert_unless_there,
+)
 from reference_sender.outbox.migrations import BroughtUp, bring_up, check_version_of_tables, version_of
 from reference_sender.outbox.schema import StateName, email_attempt, metadata, outgoing_email
 from reference_sender.policy.decision import Decision, Doubt
@@ -504,15 +510,18 @@ class Store:
 
     # -- how it is done ---------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
-        with self.engine.begin() as connection:
-            yield connection
+    def _write(self) -> AbstractContextManager[Connection]:
+        return self.engine.begin()
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
-        with self.engine.connect().execution_options(reads_only=True) as connection:
-            yield connection
+        with self.engine.connect() as connection:
+            connection.info[READS_ONLY] = True
+            try:
+                yield connection
+            finally:
+                # The note stays with the connection in the pool, and its next user may write.
+                connection.info.pop(READS_ONLY, None)
 
     @staticmethod
     def _hear_late(connection: Connection, docket: Docket, decision: Decision, now: datetime) -> None:

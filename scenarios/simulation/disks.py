@@ -11,6 +11,8 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
+from functools import lru_cache
 from typing import Any, Literal
 
 from scenarios.simulation.loop import OWNER
@@ -21,18 +23,41 @@ from simulator.store.memory import MemoryStore
 _real_connect = sqlite3.connect
 
 
+class _Kind(Enum):
+    """What a statement is for the world, by its first word."""
+
+    BUSY_TIMEOUT = "sets how long to wait for a lock"
+    COMMITS = "commits"
+    ROLLS_BACK = "rolls back"
+    READS = "reads"
+    WRITES = "writes"
+    OTHER = "anything else"
+
+
+_WORDS = (
+    (("COMMIT", "END"), _Kind.COMMITS),
+    (("ROLLBACK",), _Kind.ROLLS_BACK),
+    (("SELECT",), _Kind.READS),
+    (("INSERT", "UPDATE", "DELETE", "REPLACE"), _Kind.WRITES),
+)
+
+
+@lru_cache(maxsize=1024)
+def _kind_of(sql: str) -> _Kind:
+    word = sql.lstrip()[:8].upper()
+    if word.startswith("PRAGMA") and "busy_timeout" in sql and "=" in sql:
+        return _Kind.BUSY_TIMEOUT
+    return next((kind for words, kind in _WORDS if word.startswith(words)), _Kind.OTHER)
+
+
 class WorldCursor(sqlite3.Cursor):
     """A cursor whose statements are crash points."""
 
     def execute(self, sql: str, *parameters: Any) -> Any:
-        connection = self.connection
-        assert isinstance(connection, WorldConnection)
-        return connection.passing(sql, lambda: super(WorldCursor, self).execute(sql, *parameters))
+        return self.connection.passing(sql, super().execute, sql, *parameters)  # type: ignore[attr-defined] # ours
 
     def executemany(self, sql: str, *parameters: Any) -> Any:
-        connection = self.connection
-        assert isinstance(connection, WorldConnection)
-        return connection.passing(sql, lambda: super(WorldCursor, self).executemany(sql, *parameters))
+        return self.connection.passing(sql, super().executemany, sql, *parameters)  # type: ignore[attr-defined] # ours
 
     def executescript(self, script: str) -> Any:
         connection = self.connection
@@ -81,24 +106,28 @@ class WorldConnection(sqlite3.Connection):
         else:
             super().commit()
 
-    def passing(self, sql: str, act: Callable[[], Any]) -> Any:
+    def passing(self, sql: str, act: Callable[..., Any], *arguments: Any) -> Any:
         """Run a statement with a crash point on either side."""
-        word = sql.lstrip()[:8].upper()
-        if word.startswith("PRAGMA") and "busy_timeout" in sql and "=" in sql:
-            return act_without_waiting(self, act)
-        if word.startswith(("COMMIT", "END")):
-            return self.committing(act)
-        self._pass("sql", "before")
-        done = act()
-        if not self.in_transaction and not word.startswith(("SELECT", "ROLLBACK")):
+        kind = _kind_of(sql)
+        if kind is _Kind.BUSY_TIMEOUT:
+            return act_without_waiting(self, lambda: act(*arguments))
+        if kind is _Kind.COMMITS:
+            return self.committing(lambda: act(*arguments))
+        process = self.process
+        if process is None:
+            return act(*arguments)
+        process.passes("sql", "before")
+        done = act(*arguments)
+        is_over = not self.in_transaction
+        if is_over and kind not in (_Kind.READS, _Kind.ROLLS_BACK):
             # Whatever it was, it is durable already.
-            self._changed()
-        if self.process is not None and self.process.watcher is not None:
-            if word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+            process.loop.outside += 1
+        if process.watcher is not None:
+            if kind is _Kind.WRITES:
                 self._written = (*self._written, sql)
-            if not self.in_transaction:
-                self._tell(self.process, rolled_back=word.startswith("ROLLBACK"))
-        self._pass("sql", "after")
+            if is_over:
+                self._tell(process, rolled_back=kind is _Kind.ROLLS_BACK)
+        process.passes("sql", "after")
         return done
 
     def committing(self, act: Callable[[], Any]) -> Any:

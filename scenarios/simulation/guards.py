@@ -229,35 +229,62 @@ def guarded(seed: int = 0) -> Iterator[None]:
             _before.clear()
 
 
-@contextmanager
-def watchdog(loop: VirtualLoop, limit_s: float | None = None) -> Iterator[None]:
-    """While this lasts, a step that takes longer than the limit is interrupted where it stands.
+class _Watch:
+    """Which loop is watched just now, and where it stood at the last look."""
 
+    def __init__(self) -> None:
+        self.is_on = False
+        self.loop: VirtualLoop | None = None
+        self.limit_s = STEP_LIMIT_S
+        self.last: tuple[VirtualLoop, float, int] | None = None
+
+    def look(self, _number: int, frame: FrameType | None) -> None:
+        loop = self.loop
+        moment = None if loop is None else (loop, loop.time(), loop.rounds)
+        if loop is not None and moment == self.last:
+            owner = OWNER.get()
+            name = owner.name if isinstance(owner, Process) else "the harness"
+            told = f"{name} has blocked the loop for {self.limit_s:g} real seconds {_where(frame)}"
+            loop.refused.append(told)
+            raise NotInTheWorld(told)
+        self.last = moment
+
+
+_watch = _Watch()
+
+
+@contextmanager
+def watchdog(loop: VirtualLoop | None, limit_s: float | None = None) -> Iterator[None]:
+    """While this lasts, a step of the loop that takes longer than the limit is interrupted where it stands.
+
+    Whoever runs many loops one after the other may hold one of None around them all; the limit is that of the outermost.
     Only in the main thread, where Python hears signals; elsewhere nothing is watched.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    limit_s = STEP_LIMIT_S if limit_s is None else limit_s
-    last: list[tuple[float, int]] = []
+    before, _watch.loop = _watch.loop, loop
+    try:
+        if _watch.is_on:
+            yield
+        else:
+            with _alarms(STEP_LIMIT_S if limit_s is None else limit_s):
+                yield
+    finally:
+        _watch.loop, _watch.last = before, None
 
-    def look(_number: int, frame: FrameType | None) -> None:
-        moment = (loop.time(), loop.rounds)
-        if last == [moment]:
-            owner = OWNER.get()
-            name = owner.name if isinstance(owner, Process) else "the harness"
-            told = f"{name} has blocked the loop for {limit_s:g} real seconds {_where(frame)}"
-            loop.refused.append(told)
-            raise NotInTheWorld(told)
-        last[:] = [moment]
 
-    former = signal.signal(signal.SIGALRM, look)
+@contextmanager
+def _alarms(limit_s: float) -> Iterator[None]:
+    _watch.is_on, _watch.limit_s, _watch.last = True, limit_s, None
+    former = signal.signal(signal.SIGALRM, _watch.look)
     signal.setitimer(signal.ITIMER_REAL, limit_s, limit_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, former)
+        _watch.is_on = False
 
 
 def _where(frame: FrameType | None) -> str:

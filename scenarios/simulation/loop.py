@@ -78,22 +78,6 @@ class _Handle(events.Handle):
         self._cancelled = False
         self._source_traceback = self._repr = None
 
-    def _run(self) -> None:
-        owner = self._context.get(OWNER)
-        loop = self._loop
-        if owner is not loop.victim:
-            loop.outside += 1
-        if owner is not None and not owner.may_step():
-            if owner.frozen:
-                owner.hold(self)
-            return
-        try:
-            self._context.run(self._callback, *self._args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            _complain(self, error)
-
 
 class _TimerHandle(events.TimerHandle):
     __slots__ = ()
@@ -107,22 +91,6 @@ class _TimerHandle(events.TimerHandle):
         self._source_traceback = self._repr = None
         self._when = when
         self._scheduled = True
-
-    def _run(self) -> None:
-        owner = self._context.get(OWNER)
-        loop = self._loop
-        if owner is not loop.victim:
-            loop.outside += 1
-        if owner is not None and not owner.may_step():
-            if owner.frozen:
-                owner.hold(self)
-            return
-        try:
-            self._context.run(self._callback, *self._args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            _complain(self, error)
 
 
 def _complain(handle: _Handle | _TimerHandle, error: BaseException) -> None:
@@ -148,6 +116,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.refused: list[str] = []
         """What processes did that there is not in the world, in sentences."""
         self.set_task_factory(_task)  # type: ignore[arg-type] # keyword arguments are passed through
+        # Every future asks for it, and `bool()` says False without a step of Python.
+        self.get_debug = bool  # type: ignore[method-assign]
 
     # --- time ---------------------------------------------------------------------------------------
 
@@ -184,8 +154,23 @@ class VirtualLoop(base_events.BaseEventLoop):
             ready.append(timer)
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            if handle._cancelled:
+                continue
+            # What `Handle._run` does, in the name of the owner.
+            context = handle._context
+            owner = context.get(OWNER)
+            if owner is not self.victim:
+                self.outside += 1
+            if owner is not None and not owner.may_step():
+                if owner.frozen:
+                    owner.hold(handle)
+                continue
+            try:
+                context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                _complain(handle, error)
 
     def _write_to_self(self) -> None:
         pass

@@ -21,6 +21,7 @@ from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
+from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
@@ -334,11 +335,13 @@ def play_block(
 
     try:
         every = every or not may_be_classed(sender)
-        for share in _tidied(shares(block, sender, disk, planned, every=every)):
-            _count(played, share, keep)
-            fired.update(share.outcome.fired)
-            events.update(share.outcome.events)
-            trace.update(share.outcome.trace.encode())
+        # Held around all worlds of the block, so that each need not put them up again.
+        with guarded(), watchdog(None):
+            for share in _tidied(shares(block, sender, disk, planned, every=every)):
+                _count(played, share, keep)
+                fired.update(share.outcome.fired)
+                events.update(share.outcome.events)
+                trace.update(share.outcome.trace.encode())
     except Exception as error:
         # One broken block must not hide what the others say; it makes the run invalid all the same.
         played.error = f"{type(error).__name__}: {error}"

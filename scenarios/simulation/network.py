@@ -18,6 +18,7 @@ from asyncio import sslproto, transports
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 from scenarios.simulation.loop import OWNER, VirtualLoop, unless_over
@@ -424,6 +425,15 @@ class _Listening:
         return self.address
 
 
+@lru_cache(maxsize=256)
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _only_the_living() -> None:
     """Whoever was killed in the middle of a call reaches nobody from its `except` or `finally`."""
     owner = OWNER.get()
@@ -455,10 +465,8 @@ class Network:
         if isinstance(host, bytes):
             host = host.decode()
         address = self.names.get(host or "localhost", host)
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host}") from None
+        if not _is_address(address):
+            raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host}")
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(port or 0)))]
 
     # --- listening and dialling ---------------------------------------------------------------------

@@ -10,10 +10,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from operator import attrgetter
+from typing import Any, Protocol
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
@@ -141,6 +142,15 @@ class Attempt:
     """Which mail of the batch this is, from 0."""
     kept: str | None = None
     """What its idempotency key remembers besides acceptances (`simulator.provider.kept`)."""
+
+    def as_it_stands(self, **instead: Any) -> Attempt:
+        """Return a copy that no longer grows, with some fields changed."""
+        return Attempt(**dict(zip(_FIELDS, _VALUES(self), strict=True)) | instead)
+
+
+# `dataclasses.replace` looks every field up anew, and an attempt is copied with each thing that happens to it.
+_FIELDS = tuple(each.name for each in fields(Attempt))
+_VALUES = attrgetter(*_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

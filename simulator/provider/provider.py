@@ -487,7 +487,7 @@ class Provider:
         """Hand out an attempt as it stands, unless a reset has forgotten it meanwhile."""
         account = self.accounts.get(attempt.account)
         if account is not None and attempt.id in account.attempts:
-            self._records.append(Tried(attempt=dataclasses.replace(attempt)))
+            self._records.append(Tried(attempt=attempt.as_it_stands()))
 
     def _learn(self, attempt: Attempt, stage: str, detail: Detail, real: datetime) -> None:
         attempt.stage = stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, TypeVar
@@ -74,7 +74,9 @@ class MemoryStore:
                     case Booked(acceptance=acceptance, raw=raw):
                         self._book(acceptance, raw)
                     case Tried(attempt=attempt):
-                        self._account(attempt.account).attempts[attempt.number] = replace(attempt, headers=())
+                        self._account(attempt.account).attempts[attempt.number] = attempt.as_it_stands(
+                            headers=()
+                        )
                     case Decided(decision=decision):
                         self._account(decision.account).decisions[decision.number] = decision
                     case ClockMoved(account=account, ahead_s=ahead_s):

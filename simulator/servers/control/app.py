@@ -53,17 +53,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 #: The paths outside `PREFIX`.
 ELSEWHERE = frozenset(row.whole_path for row in ENDPOINTS if row.prefix != PREFIX)
+@cache
+def _by_path() -> dict[str, dict[str, Endpoint]]:
+    """Return the rows by path and method, in their order."""
+    found: dict[str, dict[str, Endpoint]] = {}
+    for row in ENDPOINTS:
+        found.setdefault(row.whole_path, {})[row.method] = row
+    return found
 
 
 class ControlApi:
     """The endpoints under `/_simulator/v1`. `app` is the ASGI application, guard included."""
 
     def __init__(self, context: Context, *, token: str | None = None, bound_host: str = "127.0.0.1") -> None:
-        paths = dict.fromkeys(row.whole_path for row in ENDPOINTS)
-        self.routes = [
-            Route(path, _Path(context, {row.method: row for row in ENDPOINTS if row.whole_path == path}))
-            for path in paths
-        ]
+        self.routes = [Route(path, _Path(context, methods)) for path, methods in _by_path().items()]
         self.app: ASGIApp = Guard(
             Starlette(
                 routes=self.routes,

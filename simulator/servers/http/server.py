@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from email.utils import format_datetime
+from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
@@ -12,6 +14,30 @@ from uvicorn.server import ServerState
 
 from simulator.clock import Clock
 from simulator.servers.http.connection import KEEP_ALIVE_S, Door, HttpLine, Visitor
+
+
+@cache
+def _config() -> Config:
+    """Return uvicorn's settings, worked out once: loading them sets up logging and looks through all loggers."""
+
+    async def nobody(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("each server has an application of its own")
+
+    config = Config(
+        app=nobody,
+        http=Visitor,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        log_level="error",
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    config.load()
+    return config
 
 
 class HttpServer:
@@ -28,20 +54,9 @@ class HttpServer:
         self.connections_ever = 0
         self._stopping = False
         self._second = -1
-        self._config = Config(
-            app=self._serve,
-            http=Visitor,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_config=None,
-            log_level="error",
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
-        self._config.load()
+        self._config = copy.copy(_config())
+        # Nothing stands between uvicorn and us: no proxy headers, no tracing.
+        self._config.loaded_app = self._serve
 
     @property
     def connections(self) -> int:
