@@ -249,7 +249,7 @@ class Worker:
         if self._full:
             self._woken.set()
 
-    async def _rest(self, failures: int) -> None:
+    async def _rest(self, stop: asyncio.Event, failures: int) -> None:
         """Wait for something to do: a wake-up, a free slot, the next poll – or the end."""
         if stop.is_set():
             return

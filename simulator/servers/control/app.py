@@ -53,6 +53,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 #: The paths outside `PREFIX`.
 ELSEWHERE = frozenset(row.whole_path for row in ENDPOINTS if row.prefix != PREFIX)
+
+
 @cache
 def _by_path() -> dict[str, dict[str, Endpoint]]:
     """Return the rows by path and method, in their order."""
