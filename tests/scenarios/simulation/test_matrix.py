@@ -101,7 +101,7 @@ TRIED = (
     replace(BLOCK, profile="smtp-at-most-once", kinds=("commit", "reply", "point")),
     replace(BLOCK, profile="smtp-at-least-once", script=("dot 451", "taken, hangs")),
     replace(BLOCK, profile="http-lookup-lagging", script=("taken, reset",)),
-    replace(BLOCK, script=("503",), shape="two mails, two workers"),
+    replace(BLOCK, script=("503",), shape="two mails, two workers", kinds=("commit", "point")),
     replace(BLOCK, profile="http-keys-forgotten", shape="three recipients", kinds=("commit", "reply")),
     replace(BLOCK, script=("400",), victim="provider", kinds=("ledger", "step")),
     replace(
