@@ -188,7 +188,9 @@ def test_the_count_is_the_same_whether_one_is_played_or_each(twice: bool, tmp_pa
     """Covered is covered; how many worlds that took is another number."""
     disk = Disk(tmp_path)
     sender = ReferenceSender(disk=disk, profile=BY_ID["http-keys"])
-    block = replace(BLOCK, script=("ok",), twice=twice, kinds=("commit",) if twice else ("commit", "sql"))
+    block = replace(
+        BLOCK, script=("ok",), twice=twice, kinds=("commit", "reply") if twice else ("commit", "sql")
+    )
     one = play_block(block, sender, disk)
     each = play_block(block, sender, disk, every=True)
 
