@@ -5,11 +5,13 @@ from __future__ import annotations
 from simulator.provider.answer import CertificateFlaw, spoken
 from simulator.provider.faults import (
     AFTER_BOOKING,
+    AnswerTwice,
     BadCertificate,
     BreakTheHandshake,
     CloseOnNext,
     CutTheBody,
     DecideFate,
+    DripTheAnswer,
     Drop,
     FindEverything,
     FindNothing,
@@ -24,9 +26,7 @@ from simulator.provider.faults import (
 )
 from simulator.provider.faults.smtp import THROTTLES, End
 from simulator.provider.faults.web import (
-    AnswerTwice,
     ChunkTheAnswer,
-    DripTheAnswer,
     GatewayGivesUp,
     GzipTheAnswer,
     NeverContinue,

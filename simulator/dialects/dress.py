@@ -38,7 +38,7 @@ def dressed(
         case Announced(status=status):
             return Script(pieces=(head(status, (), ()) + plain,))
         case Doubled(code=code):
-            return Script(pieces=(plain + whole(say(code), fields),))
+            return Script(pieces=(plain + whole(say(500 if code is None else code), fields),))
         case Odd():
             return Script(pieces=(plain,))
         case _:

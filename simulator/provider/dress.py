@@ -106,12 +106,15 @@ class Announced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubled:
-    """Behind the answer comes another one that nobody asked for."""
+    """Behind the answer comes another one that nobody asked for. `code` None: the same again (HTTP: 500)."""
 
-    code: int
+    code: int | None = None
+    enhanced: str | None = None
+    """SMTP only, like `text`."""
+    text: str | None = None
 
     def __str__(self) -> str:
-        return f"and an unasked {self.code}"
+        return f"and an unasked {self.code or 'second one'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

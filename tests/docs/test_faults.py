@@ -25,7 +25,7 @@ def rows(heading: str) -> dict[str, str]:
     return {
         found[1]: line
         for line in part.splitlines()
-        if (found := re.match(r"\| `([a-z_]+)` \|", line)) is not None
+        if (found := re.match(r"\| `([a-z0-9_]+)` \|", line)) is not None
     }
 
 

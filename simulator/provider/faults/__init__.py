@@ -9,6 +9,8 @@ mail is already in the ledger. "Accept, then lose the answer" is therefore an or
 from __future__ import annotations
 
 from simulator.provider.faults.both import (
+    AnswerTwice,
+    DripTheAnswer,
     Drop,
     GarbleTheReply,
     HangThere,
@@ -52,11 +54,13 @@ __all__ = [
     "SMTP_STAGES",
     "SPELLINGS",
     "WEBHOOK_STAGES",
+    "AnswerTwice",
     "BadCertificate",
     "BreakTheHandshake",
     "CloseOnNext",
     "CutTheBody",
     "DecideFate",
+    "DripTheAnswer",
     "Drop",
     "Fault",
     "FindEverything",

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from simulator.provider.answer import (
     Answer,
+    Dressed,
     Garble,
     Hang,
     HangUp,
@@ -18,6 +19,7 @@ from simulator.provider.answer import (
     Slow,
     Truncate,
 )
+from simulator.provider.dress import Doubled, Dripped
 from simulator.provider.faults.stages import Stages, all_but
 
 
@@ -149,3 +151,43 @@ class RefuseRecipients:
 
     def refuse(self, recipient: str) -> RefusedRecipient:
         return RefusedRecipient(recipient=recipient, code=self.code, enhanced=self.enhanced, text=self.text)
+
+
+#: Where an answer with words is due that something true stands behind.
+_WITH_TRUE_WORDS: Stages = {
+    "smtp": ("reply", "connect", "ehlo", "auth", "mail", "rcpt", "data", "rset", "quit"),
+    "http": ("reply", "lookup"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DripTheAnswer:
+    """Send the answer in pieces of `size_bytes`, one every `delay_s`: no read times out, and it takes for ever.
+
+    Over SMTP each piece is a TCP segment of its own.
+    """
+
+    name: ClassVar[str] = "drip"
+    stages: ClassVar[Stages] = _WITH_TRUE_WORDS
+    delay_s: float = 0.05
+    size_bytes: int = 1
+
+    def answer(self) -> Answer:
+        return Dressed(dress=Dripped(pause_s=self.delay_s, size_bytes=self.size_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTwice:
+    """Send a second answer that nobody asked for: on a kept connection the next request would get it.
+
+    Without a code it is the first one again (SMTP), or 500 (HTTP). 421 over SMTP ends the connection.
+    """
+
+    name: ClassVar[str] = "two_answers"
+    stages: ClassVar[Stages] = _WITH_TRUE_WORDS
+    code: int | None = None
+    enhanced: str | None = None
+    text: str | None = None
+
+    def answer(self) -> Answer:
+        return Dressed(dress=Doubled(code=self.code, enhanced=self.enhanced, text=self.text))

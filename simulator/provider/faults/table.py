@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.provider.faults.both import (
+    AnswerTwice,
+    DripTheAnswer,
     Drop,
     GarbleTheReply,
     HangThere,
@@ -29,9 +31,7 @@ from simulator.provider.faults.smtp import (
     Throttle,
 )
 from simulator.provider.faults.web import (
-    AnswerTwice,
     ChunkTheAnswer,
-    DripTheAnswer,
     GatewayGivesUp,
     GzipTheAnswer,
     NeverContinue,
@@ -184,6 +184,12 @@ SPELLINGS: dict[str, Spelling] = {
     ),
     "accept_then_odd_body": Spelling(
         fault="odd_body", stage="reply", meaning="Take the mail, then say success with a body that is none."
+    ),
+    "accept_then_421": Spelling(
+        fault="two_answers",
+        stage="reply",
+        defaults=(("code", 421),),
+        meaning="Take the mail and say so, and say 421 in the same breath.",
     ),
     "accept_then_hold": Spelling(
         fault="hold", stage="reply", meaning="Take the mail, then keep the answer until it is released."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from simulator.provider.answer import Answer, Dressed, KeepExpecting, Reply, RetryAfter
-from simulator.provider.dress import Announced, Chunked, Chunks, Doubled, Dripped, Flaw, Gzipped, Odd, Shape
+from simulator.provider.dress import Announced, Chunked, Chunks, Flaw, Gzipped, Odd, Shape
 from simulator.provider.faults.stages import Stages
 
 #: Where an answer with words is due that something true stands behind.
@@ -96,19 +96,6 @@ class ChunkTheAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DripTheAnswer:
-    """Send the answer in pieces of `size_bytes`, one every `delay_s`: no read times out, and it takes for ever."""
-
-    name: ClassVar[str] = "drip"
-    stages: ClassVar[Stages] = _TRUE
-    delay_s: float = 0.05
-    size_bytes: int = 1
-
-    def answer(self) -> Answer:
-        return Dressed(dress=Dripped(pause_s=self.delay_s, size_bytes=self.size_bytes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SayBefore:
     """Send an interim answer (1xx) before the final one, which a client has to skip (RFC 9110, section 15.2)."""
 
@@ -118,18 +105,6 @@ class SayBefore:
 
     def answer(self) -> Answer:
         return Dressed(dress=Announced(status=self.status))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerTwice:
-    """Send a second answer that nobody asked for: on a kept connection the next request would get it."""
-
-    name: ClassVar[str] = "two_answers"
-    stages: ClassVar[Stages] = _TRUE
-    code: int = 500
-
-    def answer(self) -> Answer:
-        return Dressed(dress=Doubled(code=self.code))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

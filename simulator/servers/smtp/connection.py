@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from aiosmtpd.smtp import SMTP, Session
 
-from simulator.dialects.script import Script
+from simulator.dialects.script import Script, in_pieces
 from simulator.dialects.smtp import GARBLED, cut, part_of, reply, without_enhanced
 from simulator.provider.answer import DragOn, Reply, Slow, Words
-from simulator.provider.dress import Dress
+from simulator.provider.dress import Doubled, Dress, Dripped
 from simulator.provider.ledger import AttemptState
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.encryption import Encryption
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: RFC 5321, section 4.2.3: "closing transmission channel", at any stage.
+CLOSING = 421
 #: How long a TLS handshake may take, in seconds.
 HANDSHAKE_S = 30.0
 #: Of an account that a reset has just taken away.
@@ -64,6 +66,8 @@ class Connection(SMTP):
         self._usual = b""
         self._stage_now = "connect"
         self._said: str | None = None
+        self._closing = False
+        """What was said last closes the connection."""
         self._drag: DragOn | None = None
         """A rule wants every reply to be late."""
 
@@ -181,14 +185,18 @@ class Connection(SMTP):
 
     async def speak(self, words: Words) -> None:
         """Say them whole, and wait while the sender does not take them."""
+        whole = self._put(words)
+        self._said = first_line(whole)
+        await self._utter(whole)
+
+    def _put(self, words: Words) -> bytes:
         whole = reply(words, self._clock.now())
         if isinstance(words, Reply) and (words.text is not None or words.enhanced is not None):
             pass  # A rule has the last word.
         elif self._stage_now in ("connect", "ehlo") or not self._rules.offers("ENHANCEDSTATUSCODES"):
             # RFC 2034, section 4: no enhanced codes in the greeting and in the reply to EHLO or HELO.
             whole = without_enhanced(whole)
-        self._said = first_line(whole)
-        await self._utter(whole)
+        return whole
 
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the beginning of these words, or of those that would be said now."""
@@ -200,10 +208,21 @@ class Connection(SMTP):
         await self._utter(GARBLED)
 
     def script(self, dress: Dress, words: Words | None) -> Script:
-        raise AssertionError("SMTP has no odd forms of HTTP")
+        """Return how these words (or those that would be said now) are said in this form."""
+        whole = self._usual if words is None else self._put(words)
+        self._said = first_line(whole)
+        match dress:
+            case Dripped(pause_s=pause_s, size_bytes=size_bytes):
+                return in_pieces(whole, size_bytes, pause_s)
+            case Doubled(code=code, enhanced=enhanced, text=text):
+                again = whole if code is None else self._put(Reply(code=code, enhanced=enhanced, text=text))
+                self._closing = code == CLOSING
+                return Script(pieces=(whole + again,))
+            case _:
+                raise AssertionError(f"{dress} is a form of HTTP")
 
     def played(self) -> None:
-        raise AssertionError("SMTP has no odd forms of HTTP")
+        """The whole script is out."""
 
     def _write(self, data: bytes) -> None:
         if not self._line.is_gone():

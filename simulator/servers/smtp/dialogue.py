@@ -15,6 +15,7 @@ from simulator.provider.answer import (
     Answer,
     CertificateFlaw,
     DragOn,
+    Dressed,
     Garble,
     Hang,
     Reply,
@@ -25,7 +26,7 @@ from simulator.provider.answer import (
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Detail
-from simulator.servers.smtp.connection import Connection, first_line
+from simulator.servers.smtp.connection import CLOSING, Connection, first_line
 from simulator.servers.smtp.envelope import Envelope
 from simulator.servers.smtp.inbox import Trouble
 from simulator.servers.smtp.offers import offered
@@ -60,7 +61,6 @@ class Outcome(Enum):
 
 
 _SERVICE_READY = 220
-_CLOSING = 421
 
 
 class Dialogue(Connection):
@@ -125,7 +125,8 @@ class Dialogue(Connection):
         if not ended:
             attempt.answer = spoken(rest)
             self._moved()
-        is_yes = isinstance(rest, Reply) and rest.code // 100 == yes
+        # In an odd form what would have been said is said, so it is done, too.
+        is_yes = isinstance(rest, Dressed) or (isinstance(rest, Reply) and rest.code // 100 == yes)
         if (
             before_no is not None
             and isinstance(rest, Reply | Garble)
@@ -140,7 +141,7 @@ class Dialogue(Connection):
         else:
             self._provider.told(attempt, sent, self._clock.now(), answer=self._said)
         self._moved()
-        if self._over or not isinstance(rest, Reply | Garble):
+        if self._over or not isinstance(rest, Reply | Garble | Dressed):
             return Outcome.NO
         if isinstance(rest, Garble):
             return Outcome.NOISE
@@ -170,16 +171,18 @@ class Dialogue(Connection):
 
     async def _deliver(self, answer: Answer) -> Sent:
         """Let the wire do it, and see whether the dialogue goes on afterwards."""
-        self._said = None
+        self._said, self._closing = None, False
         self._hangs = _hangs(answer)
         try:
             sent = await self._wire.deliver(answer, self._attempt, self, self._line)
         finally:
             hung, self._hangs = self._hangs, False
-        if hung or self._line.is_gone():
-            self._over = True
-        elif self._said is not None and self._said.startswith(str(_CLOSING)):
-            # RFC 5321, section 4.2.3: 421 means "closing transmission channel", at any stage.
+        if (
+            hung
+            or self._line.is_gone()
+            or self._closing
+            or (self._said is not None and self._said.startswith(str(CLOSING)))
+        ):
             self._over = True
         return sent
 
@@ -291,10 +294,10 @@ class Dialogue(Connection):
                 case Trouble.TOO_LONG:
                     await self._say(lines(500, "5.5.2", "the command line is too long"))
                 case Trouble.IDLE:
-                    await self._say(lines(_CLOSING, "4.4.2", "idle for too long, closing the connection"))
+                    await self._say(lines(CLOSING, "4.4.2", "idle for too long, closing the connection"))
                     return
                 case Trouble.DISMISSED:
-                    await self._say(lines(_CLOSING, "4.3.2", "shutting down, closing the connection"))
+                    await self._say(lines(CLOSING, "4.3.2", "shutting down, closing the connection"))
                     return
                 case Trouble.GONE:
                     return
@@ -331,7 +334,7 @@ class Dialogue(Connection):
             return
         self._bogus += 1
         if self._bogus > PATIENCE:
-            await self._say(lines(_CLOSING, "4.7.0", "too many unknown commands, closing the connection"))
+            await self._say(lines(CLOSING, "4.7.0", "too many unknown commands, closing the connection"))
             self._over = True
             return
         await self._say(lines(500, "5.5.1", "command not recognised"))

@@ -93,8 +93,8 @@ def test_a_fault_can_be_written_at_exactly_its_stages(name: str, wire: str) -> N
     [
         ({"fault": "hangup"}, '"fault" is "hangup", which is no fault; did you mean "hang_up"?'),
         ({"fault": "accept_than_hang"}, 'did you mean "accept_then_hang"?'),
-        ({"fault": 7}, '"fault" is 7, which is no fault; known are accept_then_drop,'),
-        ({"fault": "zzz"}, "known are accept_then_drop, "),
+        ({"fault": 7}, '"fault" is 7, which is no fault; known are accept_then_421,'),
+        ({"fault": "zzz"}, "known are accept_then_421, "),
         ({"stage": "mesage"}, '"stage" is "mesage", which is no stage; did you mean "message"?'),
         ({"stage": 3}, '"stage" is 3; it must be a text'),
         ({"stage": "accept", "dialect": "smtp"}, 'the stage "accept" does not exist on SMTP; its stages are connect,'),

@@ -25,6 +25,7 @@ NAMES: list[tuple[Dress, str]] = [
     (Dripped(pause_s=0.5, size_bytes=3), "dripped, 3 bytes every 0.5s"),
     (Announced(status=103), "103 first"),
     (Doubled(code=500), "and an unasked 500"),
+    (Doubled(), "and an unasked second one"),
     (Odd(shape=Shape.HTML), "200 with odd body: html"),
     (
         Odd(shape=Shape.WHOLE, code=202, content_type="text/plain"),

@@ -66,7 +66,7 @@ ANSWERS = {
     "chunked": Dressed(dress=Chunked()),
     "drip": Dressed(dress=Dripped(pause_s=0.05)),
     "interim": Dressed(dress=Announced(status=103)),
-    "two_answers": Dressed(dress=Doubled(code=500)),
+    "two_answers": Dressed(dress=Doubled()),
     "no_continue": KeepExpecting(),
     "lookup_misses": None,
     "lookup_stale": None,

@@ -8,7 +8,7 @@ from simulator.provider.answer import Reply, RetryAfter, RetryAfterKind
 from simulator.provider.faults import FAULTS
 from simulator.provider.faults.web import GatewayGivesUp, Redirect
 
-TRUE = ("gzip", "chunked", "drip", "interim", "two_answers")
+TRUE = ("gzip", "chunked", "interim")
 
 
 @pytest.mark.parametrize("name", TRUE)

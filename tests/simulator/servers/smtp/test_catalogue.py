@@ -194,6 +194,66 @@ CASES = [
         {"fault": "out_of_turn", "stage": "body", "code": 421},
         says=[*TO_DATA, (RAW, b"421 "), (b"", EOF)],
     ),
+    case(
+        "two final replies",
+        {"fault": "two_answers"},
+        says=[
+            *TO_DATA,
+            (MESSAGE, b"250 2.0.0 OK: queued"),
+            (b"", b"250 2.0.0 OK: queued"),
+            (NOOP, b"250 2.0.0 OK\r\n"),
+        ],
+        booked=1,
+    ),
+    case(
+        "two final replies: 250, then no",
+        {"fault": "two_answers", "code": 554, "text": "no, rather not"},
+        says=[*TO_DATA, (MESSAGE, b"250 "), (NOOP, b"554 no, rather not\r\n"), (b"", b"250 ")],
+        booked=1,
+    ),
+    case(
+        "250 then 421",
+        {"fault": "accept_then_421"},
+        says=[*TO_DATA, (MESSAGE, b"250 2.0.0 OK: queued"), (b"", b"421 4.3.2 "), (b"", EOF)],
+        booked=1,
+    ),
+    *(
+        case(
+            f"two replies: {stage}",
+            {"fault": "two_answers", "stage": stage, "code": 421, "text": "go"},
+            says=[*before, (said, yes), (b"", b"421 go\r\n"), (b"", EOF)],
+        )
+        for stage, before, said, yes in (
+            ("connect", [], b"", b"220 "),
+            ("ehlo", GREETED[:1], EHLO, b"250-"),
+            ("auth", GREETED, AUTH, b"235 "),
+            ("mail", GREETED, MAIL, b"250 2.1.0"),
+            ("rcpt", TO_RCPT[:-1], RCPT, b"250 2.1.5"),
+            ("data", TO_RCPT, DATA, b"354 "),
+            ("rset", GREETED, b"RSET\r\n", b"250 "),
+            ("quit", GREETED, QUIT, b"221 "),
+        )
+    ),
+    case(
+        "two replies: the second 354 is taken for the answer to the mail",
+        {"fault": "two_answers", "stage": "data"},
+        says=[*TO_RCPT, (DATA, b"354 "), (MESSAGE, b"354 "), (NOOP, b"250 2.0.0 OK: queued")],
+        booked=1,
+    ),
+    *(
+        case(
+            f"split: {stage}",
+            {"fault": "drip", "stage": stage, "size_bytes": 5, "delay_s": 0.5},
+            says=[*before, (said, yes), (QUIT, b"221 ")],
+            waits=[0.5] * pauses,
+            booked=1 if stage == "reply" else 0,
+        )
+        for stage, before, said, yes, pauses in (
+            ("connect", [], b"", b"220 mx.example ESMTP ready\r\n", 5),
+            ("mail", GREETED, MAIL, b"250 2.1.0 sender OK\r\n", 4),
+            ("reply", TO_DATA, MESSAGE, b"250 2.0.0 OK: queued as msg_", 9),
+        )
+    ),
     # --- slowness ---
     case(
         "tarpit: each reply just under a limit",
@@ -401,5 +461,4 @@ def test_starttls_refused_is_gone_on_without(tls: Tls) -> None:
 
 def test_every_fault_that_only_smtp_has_is_in_the_catalogue() -> None:
     named = {rule["fault"] for it in CASES for rule in it.rules} | {"break_handshake", "bad_certificate"}
-
     assert {name for name, fault in FAULTS.items() if set(fault.stages) == {"smtp"}} <= named
