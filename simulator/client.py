@@ -205,6 +205,28 @@ class ControlClient:
                 next(told, None)  # `ready`: from here on nothing is missed.
             yield told
 
+    # --- webhooks -----------------------------------------------------------------------------------
+
+    def webhook(self) -> Json:
+        """Return where events are told and how, and how things stand there."""
+        return self._json("GET", "webhook")
+
+    def set_webhook(self, url: str, **settings: Any) -> Json:
+        """Set where events are told: `secret`, `scheme`, `events`, `batch`, `schedule_s`, …; see docs/events.md."""
+        return self._json("PUT", "webhook", body={"url": url} | settings)
+
+    def forget_webhook(self) -> Json:
+        """Let the plan say again where events are told."""
+        return self._json("DELETE", "webhook")
+
+    def deliveries(self, **filters: str) -> list[Json]:
+        """Return what was told and what came of it. Filters: `state`, `event`, `type`, `to`, `rule`."""
+        return self._all("deliveries", filters)
+
+    def wait_for_deliveries(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:
+        """Wait until `count` deliveries match; raise `TimeoutError` if they do not come."""
+        return self._wait("deliveries", count, timeout_s, filters)
+
     # --- promises -----------------------------------------------------------------------------------
 
     def owe(self, obligations: Iterable[Mapping[str, Any]]) -> int:

@@ -6,13 +6,15 @@ said here, beside its type; which words it may have comes from the enumerations 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 from msgspec import Meta
 
+from simulator.provider.deliveries import State
 from simulator.provider.fate import Fate, Happening
 from simulator.provider.ledger import AttemptState, Sent, ToldBy
 from simulator.provider.obligations import Reported
+from simulator.provider.signing import Scheme
 
 MAX_LINE_CHARS = 2_000
 MAX_COPIES = 1_000_000
@@ -101,6 +103,7 @@ class PlanGiven(TypedDict, total=False):
     smtp: dict[str, Any]
     http: dict[str, Any]
     magic: dict[str, Any]
+    webhooks: dict[str, Any]
 
 
 class RulesToAdd(TypedDict):
@@ -120,6 +123,7 @@ class PlanShown(TypedDict):
     smtp: dict[str, Any]
     http: dict[str, Any]
     magic: dict[str, Any]
+    webhooks: dict[str, Any]
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -313,6 +317,100 @@ class Decision(TypedDict):
     rules: list[str]
     answer: str
     at: Time
+
+
+# --- webhooks ---------------------------------------------------------------------------------------
+
+
+class WebhookGiven(TypedDict, total=False):
+    """Where events are told and how, in the words of the plan's table `[webhooks]`, see docs/events.md."""
+
+    url: Required[str]
+    secret: str | list[str]
+    scheme: Annotated[str, _says("How requests are signed.", enum=[*Scheme])]
+    events: list[str]
+    headers: dict[str, str]
+    batch: Annotated[int, Meta(ge=1, le=10_000)] | None
+    batch_wait_s: Annotated[float, Meta(ge=0)]
+    connections: Annotated[int, Meta(ge=1, le=100)]
+    timeout_s: Annotated[float, Meta(gt=0)]
+    schedule_s: Annotated[list[Annotated[float, Meta(ge=0)]], Meta(max_length=100)]
+    jitter: Annotated[float, Meta(ge=0, lt=1)]
+    give_up_on: list[Annotated[int, Meta(ge=300, le=599)]]
+    disable_after_s: Annotated[float, Meta(ge=0)] | None
+    verify_tls: bool
+
+
+class Webhook(TypedDict):
+    """Where events are told and how, and how things stand there."""
+
+    url: Annotated[str | None, _says("Null: events are not told.")]
+    secret: Annotated[list[str], _says("Newest first; empty: requests are not signed.")]
+    scheme: Annotated[str, _says("How requests are signed.", enum=[*Scheme])]
+    events: Annotated[list[str], _says("The types that are told; empty: all.")]
+    headers: dict[str, str]
+    batch: int | None
+    batch_wait_s: float
+    connections: int
+    timeout_s: float
+    schedule_s: list[float]
+    jitter: float
+    give_up_on: list[int]
+    disable_after_s: float | None
+    verify_tls: bool
+    disabled_at: Annotated[Time | None, _says("Since when nothing is told any more; PUT begins anew.")]
+    disabled_because: str | None
+    failing_since: Annotated[Time | None, _says("Since when nothing has got through.")]
+
+
+class EventTold(TypedDict):
+    """An event in a delivery."""
+
+    id: str
+    type: str
+    source: Annotated[str, _says("The event that happened; another one if a rule tells what did not.")]
+    recipient: str | None
+    email_id: str | None
+
+
+class Try(TypedDict):
+    """One request, and what came of it."""
+
+    at: Time
+    took_s: float
+    status: Annotated[int | None, _says("Null: there was no answer.")]
+    error: str | None
+    answer: Annotated[str, _says("The beginning of what was answered.")]
+    flaws: Annotated[list[str], _says("What was wrong with the request, because a rule wanted it.")]
+
+
+class Delivery(TypedDict):
+    """Events that are told in one request, until it is answered with a 2xx status."""
+
+    id: str
+    channel: str
+    webhook_id: str
+    state: Annotated[str, _says("How far it is.", enum=[*State])]
+    why: Annotated[str | None, _says("Why it ended without having been delivered.")]
+    due_at: Time
+    events: list[EventTold]
+    rules: Annotated[list[str], _says("The rules that struck.")]
+    tries: list[Try]
+
+
+class Deliveries(TypedDict):
+    """A page of deliveries."""
+
+    deliveries: list[Delivery]
+    next: Next
+
+
+class DeliveriesFound(TypedDict):
+    """What a wait ended with."""
+
+    deliveries: list[Delivery]
+    next: Next
+    complete: Annotated[bool, _says("False: time was up before enough had come.")]
 
 
 # --- promises ---------------------------------------------------------------------------------------

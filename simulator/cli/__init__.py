@@ -84,6 +84,9 @@ cli.add_command(plan)
 @click.option("--plan", metavar="PLAN", help="The fault plan every account begins with: a file (TOML or JSON), or the name of one that comes along (simulator plan list).")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
 @click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
+@click.option("--webhook-url", metavar="URL", help="Where events are told, unless a plan says it.")
+@click.option("--webhook-secret", metavar="S", help="Signs them: whsec_ and base64; one that follows from the seed is printed.")  # fmt: skip
+@click.option("--webhook-hosts", type=click.Choice(["loopback", "private", "any"]), default="loopback", show_default=True, help="How far webhooks may go: this machine, private networks, everywhere.")  # fmt: skip
 @click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up.")  # fmt: skip
 def serve(
     http: str,
@@ -102,6 +105,9 @@ def serve(
     plan: str | None,
     seed: int | None,
     admin_token: str | None,
+    webhook_url: str | None,
+    webhook_secret: str | None,
+    webhook_hosts: str,
     ready_file: Path | None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
@@ -110,6 +116,7 @@ def serve(
     """
     from simulator.clock import fresh_seed
     from simulator.config import Configuration
+    from simulator.provider.webhooks import Reach
     from simulator.servers.serve import Options, ServeError, read_address, serve
     from simulator.servers.tls import TlsOptions
     from simulator.store import Durability, StoreError
@@ -134,6 +141,9 @@ def serve(
             tenancy=configuration.tenancy,
             seed=seed,
             admin_token=admin_token,
+            webhook_url=webhook_url,
+            webhook_secret=webhook_secret,
+            webhook_hosts=Reach[webhook_hosts.upper()],
             ready_file=ready_file,
         )
         serve(options, _greet)
@@ -184,6 +194,7 @@ def _say_hello(service: Service) -> None:
         ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
         ("ledger", about(service.store, options.retention)),
         ("seed", str(options.seed)),
+        *_webhook(service),
     ):
         facts.add_row(f"  [dim]{name}[/dim]", _plain(value))
     console.print(facts)
@@ -200,6 +211,13 @@ def _say_hello(service: Service) -> None:
             console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
     if options.tenancy.unknown == "refuse":
         console.print("  [dim]access[/dim]   senders without known credentials are refused")
+
+
+def _webhook(service: Service) -> list[tuple[str, str]]:
+    url, given = service.options.webhook_url, service.options.webhook_secret
+    if url is None:
+        return []
+    return [("webhook", url if given is not None else f"{url} (secret {service.usual_webhook.secrets[0]})")]
 
 
 def _plain(text: str) -> str:

@@ -16,10 +16,23 @@ from simulator.config.place import Place, refuse_unknown, shown
 from simulator.config.rules import read_rules
 from simulator.config.shipped import load_named, load_shipped
 from simulator.config.smtp import read_smtp
+from simulator.config.webhooks import read_webhooks
 from simulator.provider.plan import Plan, Rule
 from simulator.provider.provider import Setup
 
-PLAN_KEYS = ("seed", "plan", "rules", "rule", "idempotency", "limits", "limit", "smtp", "http", "magic")
+PLAN_KEYS = (
+    "seed",
+    "plan",
+    "rules",
+    "rule",
+    "idempotency",
+    "limits",
+    "limit",
+    "smtp",
+    "http",
+    "magic",
+    "webhooks",
+)
 #: Keys that are not about one account.
 WHOLE_PROVIDER = ("accounts", "access", "retention")
 
@@ -30,6 +43,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "smtp": ("smtp", read_smtp),
     "http": ("api", read_api),
     "magic": ("magic", read_magic),
+    "webhooks": ("webhooks", read_webhooks),
 }
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from simulator.config.limits import limit_as_json
+from simulator.config.webhooks import webhooks_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
 from simulator.provider.faults import NATURAL_STAGE
 from simulator.provider.plan import Pattern, Per, Rule, When
@@ -86,4 +87,5 @@ def settings_as_json(setup: Setup) -> dict[str, Any]:
         "smtp": dataclasses.asdict(setup.smtp),
         "http": dataclasses.asdict(setup.api) | {"aliases": dict(setup.api.aliases)},
         "magic": dataclasses.asdict(setup.magic),
+        "webhooks": webhooks_as_json(setup.webhooks),
     }

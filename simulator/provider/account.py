@@ -17,13 +17,14 @@ from simulator.provider.magic import Magic, MagicState
 from simulator.provider.obligations import Obligation
 from simulator.provider.plan import Plan, PlanState
 from simulator.provider.smtp import SmtpRules
+from simulator.provider.webhooks import WebhookRules
 
 DEFAULT_ACCOUNT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP, its HTTP."""
+    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP, its HTTP, its webhooks."""
 
     plan: Plan = Plan()
     keys: KeyRules = KeyRules()
@@ -33,6 +34,7 @@ class Setup:
     smtp: SmtpRules = SmtpRules()
     api: ApiRules = ApiRules()
     magic: Magic = Magic()
+    webhooks: WebhookRules = WebhookRules()
 
     @property
     def throughput(self) -> tuple[Limit, ...]:

@@ -58,6 +58,8 @@ class Try:
     flaws: tuple[str, ...] = ()
     """What was wrong with our request, on purpose."""
     retry_after_s: float | None = None
+    answer: str = ""
+    """The beginning of what the receiver said."""
 
     @property
     def worked(self) -> bool:
@@ -74,6 +76,8 @@ class Delivery:
     notices: tuple[Notice, ...]
     due_at: datetime
     tries: list[Try] = field(default_factory=list)
+    number: int = 0
+    """Its place among the deliveries of the account, as long as this process lives."""
     state: State = State.WAITING
     why: str | None = None
     """Why it is over without having been delivered."""
@@ -140,6 +144,7 @@ class Deliveries:
     _lanes: dict[str, deque[Delivery]] = field(default_factory=dict)
     """Behind whom in a lane others wait."""
     _sequence: int = 0
+    _numbered: int = 0
 
     # --- coming up ----------------------------------------------------------------------------------
 
@@ -161,7 +166,7 @@ class Deliveries:
 
     def restore(self, delivery: Delivery) -> None:
         """Take a delivery up that a former process left behind."""
-        self.all[delivery.key] = delivery
+        self._known(delivery)
         if delivery.state in OVER:
             self._over.append(delivery.key)
         else:
@@ -259,6 +264,11 @@ class Deliveries:
                 gone.append(delivery)
         return gone
 
+    def numbered(self) -> Iterator[tuple[int, Delivery]]:
+        """Yield all that are known, in the order in which they came up, with their numbers."""
+        for delivery in list(self.all.values()):
+            yield delivery.number, delivery
+
     def open(self) -> Iterator[Delivery]:
         """Yield what is not over, in the order in which it came up."""
         yield from (each for each in list(self.all.values()) if each.state not in OVER)
@@ -274,14 +284,14 @@ class Deliveries:
     # --- inside -------------------------------------------------------------------------------------
 
     def _made(self, notices: tuple[Notice, ...], due_at: datetime) -> Delivery:
-        key = notices[0].key
-        if len(notices) == 1:
-            webhook_id = notices[0].event.id
-        else:
-            webhook_id = "bat_" + event_name(*(notice.key for notice in notices)).removeprefix("evt_")
-        return self.all.setdefault(
-            key, Delivery(key=key, webhook_id=webhook_id, notices=notices, due_at=due_at)
-        )
+        return self._known(delivery_of(*notices, due_at=due_at))
+
+    def _known(self, delivery: Delivery) -> Delivery:
+        if delivery.key not in self.all:
+            self._numbered += 1
+            delivery.number = self._numbered
+            self.all[delivery.key] = delivery
+        return self.all[delivery.key]
 
     def _gather(self, now: datetime, batching: Batching) -> None:
         """Make requests of what is due: full ones, and those whose first notice has waited long enough."""
@@ -301,6 +311,19 @@ class Deliveries:
     def _end(self, delivery: Delivery, state: State) -> None:
         delivery.state = state
         self._over.append(delivery.key)
+
+
+def delivery_of(*notices: Notice, due_at: datetime | None = None) -> Delivery:
+    """Return the delivery that tells these notices, named by the first of them."""
+    webhook_id = notices[0].event.id
+    if len(notices) > 1:
+        webhook_id = "bat_" + event_name(*(notice.key for notice in notices)).removeprefix("evt_")
+    return Delivery(
+        key=notices[0].key,
+        webhook_id=webhook_id,
+        notices=notices,
+        due_at=notices[0].due_at if due_at is None else due_at,
+    )
 
 
 def keyed(notices: Iterable[Notice]) -> list[Notice]:
@@ -347,6 +370,7 @@ def _try_as_facts(each: Try) -> dict[str, Any]:
         "status": each.status,
         "error": each.error,
         "flaws": list(each.flaws),
+        "answer": each.answer,
     }
 
 
@@ -357,4 +381,5 @@ def _try_from(facts: Mapping[str, Any]) -> Try:
         status=facts["status"],
         error=facts["error"],
         flaws=tuple(facts["flaws"]),
+        answer=facts["answer"],
     )

@@ -39,3 +39,7 @@ class Notes:
     def all(self, topic: str) -> dict[str, str]:
         """Return the notes under a topic by name; a copy, so that they may be changed meanwhile."""
         return dict(self._by_topic.get(topic, {}))
+
+    def forget(self, topic: str) -> None:
+        """Let go of a topic whose owner has taken its notes up and keeps them in mind itself."""
+        self._by_topic.pop(topic, None)

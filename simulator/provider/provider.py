@@ -39,6 +39,7 @@ from simulator.provider.answer import (
     words_of,
 )
 from simulator.provider.clock import ClockMoved
+from simulator.provider.events import Event
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.idempotency import Conflict, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
@@ -64,8 +65,10 @@ from simulator.provider.lookup import PLAIN, Query, View, look
 from simulator.provider.magic import MAGIC_STAGES
 from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
+from simulator.provider.notices import Notice
 from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Plan, Rule, Strike, wire_of
+from simulator.provider.telling import tell
 from simulator.provider.tenancy import MOST_ACCOUNTS, Tenancy, Unknown, is_name
 
 __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
@@ -142,6 +145,7 @@ class Provider:
         self._exceeded: dict[str, Excess] = {}
         self._lines: dict[str, str] = {}
         """The connections that are here just now, and the accounts among whose they are counted."""
+        self._stirred: set[str] = set()
         self._early: dict[str, float] = {}
         """By attempt: how long at most the answer waits for events that are told before it."""
         self._looked = 0
@@ -469,13 +473,31 @@ class Provider:
         lag_s = account.setup.keys.lookup_lag_s
         return look(account.ledger, query, view, lag_s=lag_s, now=account.clock.now(now))
 
-    def remember(self, notes: Iterable[Noted]) -> None:
-        """Make durable what an account's aftermath wants remembered."""
+    def stirred(self) -> set[str]:
+        """Hand out the accounts in which mail was taken since the last call: something will become of it."""
+        stirred, self._stirred = self._stirred, set()
+        return stirred
+
+    def tell(self, event: Event, now: datetime) -> list[Notice]:
+        """Return how an event that has happened is told to the account's webhook."""
+        account = self.account(event.account, now)
+        now = account.clock.now(now)
+        notices = tell(event, account.plan, now)
+        if notices[0].rules:
+            attempt = "att_0" if event.mail is None else event.mail.attempt
+            said = f"{event.type}: {len(notices)} {'notice' if len(notices) == 1 else 'notices'}"
+            self._enter_decision(account, attempt, "webhook", notices[0].rules, said, now)
+        return notices
+
+    def remember(self, notes: Iterable[Noted], *, known: bool = True) -> None:
+        """Make notes durable. `known` False: whoever wrote them keeps them in mind, so that nobody else need."""
         for note in notes:
             account = self.accounts.get(note.account)
-            if account is not None:
+            if account is None:
+                continue
+            if known:
                 account.aftermath.notes.keep(note)
-                self._records.append(note)
+            self._records.append(note)
 
     # --- inside: `now` is the account's time here --------------------------------------------------
 
@@ -552,7 +574,6 @@ class Provider:
         return strike
 
     def _log(self, account: Account, attempt: Attempt, stage: str, strike: Strike, now: datetime) -> None:
-        self._decided += 1
         said = "drop" if strike.drop else spoken(strike.answer)
         if strike.destinies and strike.answer is None and not strike.drop:
             said = f"fate: {', '.join(dict.fromkeys(each.fate.value for _, each in strike.destinies))}"
@@ -562,17 +583,23 @@ class Provider:
             said = str(strike.view)
         if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
+        attempt.rules = (*attempt.rules, *strike.rules)
+        self._enter_decision(account, attempt.id, stage, strike.rules, said, now)
+
+    def _enter_decision(
+        self, account: Account, attempt: str, stage: str, rules: tuple[str, ...], said: str, now: datetime
+    ) -> None:
+        self._decided += 1
         decision = Decision(
             number=self._decided,
             account=account.name,
-            attempt=attempt.id,
+            attempt=attempt,
             stage=stage,
-            rules=strike.rules,
+            rules=rules,
             answer=said,
             at=now,
         )
         account.decisions.append(decision)
-        attempt.rules = (*attempt.rules, *strike.rules)
         self._records.append(Decided(decision=decision))
 
     def _claim(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | InTurn | None:
@@ -736,6 +763,7 @@ class Provider:
         self._keep(attempt)
         self._records.append(Booked(acceptance=acceptance, raw=submission.raw))
         self.remember(account.aftermath.book(acceptance))
+        self._stirred.add(account.name)
         return acceptance
 
     def _count(self, attempt: Attempt, refused: Refused) -> None:

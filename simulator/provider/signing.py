@@ -53,6 +53,11 @@ def read_secret(text: str, scheme: Scheme) -> bytes:
     return key
 
 
+def secret_of(seed: int) -> str:
+    """Return the secret of a simulator that was given none: the same for the same seed."""
+    return PREFIX + base64.b64encode(hashlib.sha256(f"webhook secret {seed}".encode()).digest()).decode()
+
+
 def standard_signature(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
     """Return one `v1` signature."""
     signed = f"{webhook_id}.{timestamp}.".encode() + body

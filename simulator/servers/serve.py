@@ -27,6 +27,7 @@ from simulator.provider.ledger import Booked, Decided, Tried
 from simulator.provider.provider import Provider, Record, Setup
 from simulator.provider.retention import FOR_EVER, Retention
 from simulator.provider.tenancy import Tenancy
+from simulator.provider.webhooks import Reach
 from simulator.servers import plans
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
@@ -35,6 +36,7 @@ from simulator.servers.control.app import ELSEWHERE
 from simulator.servers.control.context import Context
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
+from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
@@ -95,6 +97,11 @@ class Options:
     tenancy: Tenancy = Tenancy()
     seed: int = 0
     admin_token: str | None = None
+    webhook_url: str | None = None
+    """Where events are told if no plan says it."""
+    webhook_secret: str | None = None
+    """None: one that follows from the seed."""
+    webhook_hosts: Reach = Reach.LOOPBACK
     ready_file: Path | None = None
 
 
@@ -139,6 +146,13 @@ class Service:
                 f"--http {self.options.http} can be reached from other machines, which could then command the"
                 " simulator; give --admin-token, or listen on 127.0.0.1"
             )
+        options = self.options
+        try:
+            self.usual_webhook = usual_webhook(options.webhook_url, options.webhook_secret, options.seed)
+            setups = (options.setup, *(tenant.setup for _, tenant in options.tenancy.tenants))
+            check_targets(self.usual_webhook, setups, options.webhook_hosts)
+        except OutgoingError as problem:
+            raise ServeError(str(problem)) from problem
 
     async def _start(self) -> None:
         options, now = self.options, self.clock.now()
@@ -155,7 +169,17 @@ class Service:
         self._stack.push_async_callback(self.committer.close)
         self.moves, self.holds = Moves(), Holds(self._held)
         self.alarms = Alarms(self.clock)
-        wire = Wire(self.alarms, self.holds, self._moved)
+        self.outgoing = Outgoing(
+            self.provider,
+            self.committer,
+            self.clock,
+            self.alarms,
+            self.moves.moved,
+            usual=self.usual_webhook,
+            reach=options.webhook_hosts,
+        )
+        self._stack.push_async_callback(self.outgoing.close)
+        wire = Wire(self.alarms, self.holds, self._moved, tell=self.outgoing.tell)
         native = NativeApi(
             self.provider,
             wire,
@@ -178,6 +202,8 @@ class Service:
                 alarms=self.alarms,
                 feed=self.feed,
                 metrics=self.metrics,
+                couriers=self.outgoing.couriers,
+                webhooks=self.outgoing.webhooks,
                 is_serving=lambda: self._is_serving,
             ),
             token=options.admin_token,
@@ -205,6 +231,7 @@ class Service:
             start_tls = functools.partial(self._smtp.start, implicit_tls=True)
             self.smtps_port = await self._listen(start_tls, options.smtps, "--smtps")
         self._stack.callback(self._end_of_waiting)
+        self.outgoing.open()
         self._is_serving = True
 
     def _end_of_waiting(self) -> None:
@@ -247,6 +274,7 @@ class Service:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
         self.moves.moved()
         self.committer.soon()
+        self.outgoing.couriers.stir()
 
     def _kept(self, records: Sequence[Record]) -> None:
         """These have become durable: whoever listens may know."""

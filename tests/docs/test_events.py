@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
+from simulator.config import read_plan
+from simulator.config.place import Place
+from simulator.config.webhooks import WEBHOOK_KEYS, read_webhooks, webhooks_as_json
 from simulator.provider.events import event_as_json, events_of
 from simulator.provider.fate import SCRIPTS, Fate, Happening
+from simulator.provider.webhooks import WebhookRules
 from tests.simulator.provider.mails import acceptance
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
@@ -40,3 +45,23 @@ def test_the_example_has_the_shape_of_an_event() -> None:
 
     assert list(shown) == list(event)
     assert list(shown["data"]) == list(event["data"])
+
+
+def test_every_setting_of_webhooks_is_shown_with_its_usual_value() -> None:
+    """The example is a plan; where it says nothing else, it shows what is usual."""
+    example = re.search(r"```toml\n(\[webhooks\]\n.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    shown = tomllib.loads(example[1])["webhooks"]
+    usual = webhooks_as_json(WebhookRules())
+
+    assert list(shown) == list(WEBHOOK_KEYS)
+    read_webhooks(shown, Place("docs"))
+    chosen = ("url", "secret", "headers", "batch", "disable_after_s")
+    assert {key: value for key, value in shown.items() if key not in chosen} == {
+        key: value for key, value in usual.items() if key not in chosen
+    }
+
+
+def test_the_rules_of_the_page_are_good_rules() -> None:
+    for example in re.findall(r"```toml\n(\[\[rule\]\]\n.*?)```", PAGE, re.DOTALL):
+        assert read_plan(tomllib.loads(example), "docs").plan.rules

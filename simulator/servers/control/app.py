@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator.servers.control import attempts, events, health, messages, obligations, operating, plan, stream
 from simulator.servers.control import clock as clocks
+from simulator.servers.control import webhooks as webhook
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
 from simulator.servers.control.guard import Guard
@@ -27,7 +28,7 @@ from simulator.servers.control.said import Said
 from simulator.store import StoreError
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, attempts, events, obligations, stream, operating)
+NOUNS = (health, clocks, plan, messages, attempts, events, webhook, obligations, stream, operating)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:

@@ -32,6 +32,7 @@ async def move_clock(context: Context, asked: Asked) -> Response:
     except ClockError as problem:
         raise Refusal(422, str(problem)) from problem
     context.alarms.moved(account.name, (account.clock.ahead - before).total_seconds())
+    context.couriers.refresh(account.name)
     # What a look-up hid or a deadline kept away may be there by now.
     context.moves.moved()
     context.feed.publish(account.name, "clock", b"{}")

@@ -12,7 +12,9 @@ from simulator.provider.provider import Account, Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
 from simulator.servers.control.moves import Moves
+from simulator.servers.couriers import Couriers
 from simulator.servers.feed import Feed
+from simulator.servers.webhooks import Webhooks
 from simulator.servers.wire import Holds
 from simulator.store.committer import Committer
 
@@ -29,6 +31,8 @@ class Context:
     clock: Clock
     alarms: Alarms
     feed: Feed
+    couriers: Couriers
+    webhooks: Webhooks
     metrics: Metrics
     is_serving: Callable[[], bool]
     """Whether every listener is up and the stop has not begun."""

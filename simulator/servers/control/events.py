@@ -96,6 +96,7 @@ async def push_event(context: Context, asked: Asked) -> Response:
     at = account.clock.now(context.now()) + timedelta(seconds=after_s)
     event, notes = account.aftermath.push(type_, data, at, id=id_, told_at=told_at)
     context.provider.remember(notes)
+    context.couriers.refresh(account.name)
     context.moves.moved()
     await context.committer.commit()
     return Said(event_as_json(event))

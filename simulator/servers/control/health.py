@@ -24,6 +24,7 @@ async def show_health(context: Context, asked: Asked) -> Response:
 
 async def reset(context: Context, asked: Asked) -> Response:
     context.provider.reset(asked.account.name, context.now())
+    context.couriers.refresh(asked.account.name)
     await context.committer.commit()
     context.moves.moved()
     return Said(shapes.WasReset(reset=asked.account.name))

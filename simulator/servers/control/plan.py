@@ -7,6 +7,7 @@ from starlette.responses import Response
 from simulator import shapes
 from simulator.config import PlanError, plan_as_json, read_plan, read_rules
 from simulator.provider.provider import Account, Setup
+from simulator.provider.webhooks import TargetError
 from simulator.servers import plans
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, flag
@@ -32,9 +33,11 @@ async def show_plan(context: Context, asked: Asked) -> Response:
 async def set_plan(context: Context, asked: Asked) -> Response:
     try:
         setup = read_plan(asked.body, "PUT plan")
-    except PlanError as problem:
+        context.webhooks.check(setup)
+    except (PlanError, TargetError) as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.set_up(asked.account.name, setup, context.now())
+    context.couriers.refresh(asked.account.name)
     return _changed(context, asked.account)
 
 
@@ -65,6 +68,7 @@ async def heal(context: Context, asked: Asked) -> Response:
         context.provider.set_up(asked.account.name, Setup(), context.now())
     else:
         context.provider.heal(asked.account.name, context.now())
+    context.couriers.refresh(asked.account.name)
     return _changed(context, asked.account)
 
 

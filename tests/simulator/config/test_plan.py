@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.config import (
+    PLAN_KEYS,
     PlanError,
     read_plan,
     read_plan_file,
@@ -109,7 +110,7 @@ def test_json_has_the_same_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "a plan is an object with the keys seed, plan, rules, rule, idempotency, limits, limit, smtp, http, magic, not []"),
+        ([], f"a plan is an object with the keys {', '.join(PLAN_KEYS)}, not []"),
         ({"plan": "greylst"}, 'there is no plan "greylst" that comes along; did you mean "greylist"?'),
         ({"plan": 5}, '"plan" is 5; it must be the name of a plan that comes along, or a list'),
         ({"ruel": []}, 'there is no key "ruel"; did you mean "rule"?'),

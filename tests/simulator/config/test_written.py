@@ -13,6 +13,7 @@ from simulator.config import (
     read_plan,
     rule_as_json,
 )
+from simulator.config.webhooks import webhooks_as_json
 from simulator.config.written import setup_as_json
 from simulator.provider.api import ApiRules
 from simulator.provider.idempotency import KeyRules
@@ -20,6 +21,7 @@ from simulator.provider.limits import Limits
 from simulator.provider.magic import Magic
 from simulator.provider.provider import Provider
 from simulator.provider.smtp import SmtpRules
+from simulator.provider.webhooks import WebhookRules
 from tests.simulator.config.plans import WRITTEN, one
 from tests.simulator.provider.mails import NOW
 
@@ -38,6 +40,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "smtp": dataclasses.asdict(SmtpRules()),
         "http": dataclasses.asdict(ApiRules()) | {"aliases": {}},
         "magic": dataclasses.asdict(Magic()),
+        "webhooks": webhooks_as_json(WebhookRules()),
     }
 
 

@@ -11,7 +11,9 @@ from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
 from simulator.servers.control.context import Context
 from simulator.servers.control.moves import Moves
+from simulator.servers.couriers import Couriers
 from simulator.servers.feed import Feed
+from simulator.servers.webhooks import Webhooks
 from simulator.servers.wire import Holds
 from simulator.store.committer import Committer
 from simulator.store.memory import MemoryStore
@@ -32,6 +34,8 @@ def test_an_account_is_looked_up_again_after_a_reset() -> None:
         clock=Mock(now=lambda: NOW),
         alarms=Mock(Alarms),
         feed=Feed("life"),
+        couriers=Mock(Couriers),
+        webhooks=Mock(Webhooks),
         metrics=Mock(Metrics),
         is_serving=lambda: True,
     )

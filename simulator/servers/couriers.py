@@ -1,0 +1,406 @@
+"""What carries events out of the provider: one courier per account and channel, on the clock of its account.
+
+A courier takes events as they happen, writes down what it is about to do, does it, and writes down what came of it; it
+never keeps a sender waiting. What a channel sends and how is the channel's (`webhooks`, `returns`); when, how often and
+in which order is decided by `simulator.provider.deliveries`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from simulator.clock import Clock
+from simulator.provider.deliveries import (
+    Batching,
+    Deliveries,
+    Delivery,
+    Schedule,
+    State,
+    Try,
+    delivery_as_facts,
+    delivery_from,
+    delivery_of,
+)
+from simulator.provider.events import Event
+from simulator.provider.notes import Noted
+from simulator.provider.notices import Notice
+from simulator.provider.provider import Account, Provider
+from simulator.servers.alarms import Alarms
+from simulator.store import StoreError
+from simulator.store.committer import Committer
+
+#: How long a courier waits before it looks again whether the ledger can be written, in seconds.
+PAUSE_S = 1.0
+
+_log = logging.getLogger("simulator.events")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a channel wants the deliveries of an account handled."""
+
+    target: str
+    schedule: Schedule
+    batching: Batching = Batching()
+    connections: int = 1
+    disable_after_s: float | None = None
+
+
+class Channel(Protocol):
+    """A way out of the provider."""
+
+    name: str
+
+    def terms(self, account: Account) -> Terms | None:
+        """Return how an account's events go out here; None: they do not."""
+        ...
+
+    def notices(self, event: Event, account: Account) -> list[Notice]:
+        """Return what is told of an event; nothing, if it is not wanted."""
+        ...
+
+    async def send(self, delivery: Delivery, account: Account) -> Try:
+        """Make one attempt. Never raises for what the other side does."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """How things stand with the other side; kept over a restart."""
+
+    cursor: tuple[datetime, tuple[int, ...]] | None = None
+    """Events up to this one have been taken."""
+    failing_since: datetime | None = None
+    disabled_at: datetime | None = None
+    why: str | None = None
+
+    def facts(self) -> str:
+        cursor = self.cursor
+        return json.dumps(
+            {
+                "cursor": None if cursor is None else [cursor[0].isoformat(), list(cursor[1])],
+                "failing_since": None if self.failing_since is None else self.failing_since.isoformat(),
+                "disabled_at": None if self.disabled_at is None else self.disabled_at.isoformat(),
+                "why": self.why,
+            }
+        )
+
+
+def standing_from(facts: str) -> Standing:
+    """Read what `Standing.facts` wrote."""
+    read = json.loads(facts)
+
+    def instant(name: str) -> datetime | None:
+        return None if read[name] is None else datetime.fromisoformat(read[name])
+
+    cursor = read["cursor"]
+    return Standing(
+        cursor=None if cursor is None else (datetime.fromisoformat(cursor[0]), tuple(cursor[1])),
+        failing_since=instant("failing_since"),
+        disabled_at=instant("disabled_at"),
+        why=read["why"],
+    )
+
+
+class Courier:
+    """One account's way out through one channel."""
+
+    def __init__(self, account: Account, channel: Channel, office: Couriers) -> None:
+        self.account = account
+        self.channel = channel
+        self._office = office
+        self._changed = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._notes: list[Noted] = []
+        self._seen = 0
+        self.deliveries = Deliveries()
+        self.standing = self._recalled()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    # --- from outside -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something may be to be done."""
+        self._changed.set()
+
+    async def told(self, wanted: Callable[[Notice], bool]) -> None:
+        """Return when everything that is wanted and has happened by now has been tried once."""
+        now = self._now()
+        self._take(now)
+        self.wake()
+        while self.deliveries.untold(wanted, now):
+            await self._progress.wait()
+
+    def enable(self) -> None:
+        """The other side is there again (or another one is): begin anew from here."""
+        self.standing = Standing(cursor=self.standing.cursor)
+        self._note_standing()
+        self.wake()
+
+    async def close(self) -> None:
+        """Stop; what is under way is broken off, and made again by the next one to take up."""
+        tasks = [self._task, *self._under_way]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def end(self, why: str) -> None:
+        """Nobody is to be told any more: drop what is left."""
+        for delivery in self.deliveries.drop(why):
+            self._note(delivery)
+        self._remember(f"{self.channel.name}.standing", "", None)
+        self._flush()
+
+    # --- the round ----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self._round()
+            except Exception:  # A bug of ours must not silence an account for ever.
+                _log.exception("the courier of account %s stumbled; it goes on", self.account.name)
+                await self._office.clock.sleep(PAUSE_S)
+
+    async def _round(self) -> None:
+        terms = self.channel.terms(self.account)
+        if terms is None:
+            await self._changed.wait()
+            return
+        # One instant for the whole round: what is sent at it is sent in the order of all that has happened by it.
+        now = self._now()
+        self._take(now)
+        for delivery in self.deliveries.overflow():
+            self._note(delivery)
+        try:
+            # Nobody hears of a mail that is not kept, and what is about to be done is written down before.
+            await self._flushed()
+        except StoreError:
+            await self._office.clock.sleep(PAUSE_S)
+            return
+        room = terms.connections - len(self._under_way)
+        for delivery in self.deliveries.due(now, room, terms.batching):
+            self._note_batch(delivery)
+            task = asyncio.get_running_loop().create_task(self._send(delivery))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        for delivery in self.deliveries.forget():
+            self._remember(f"{self.channel.name}.delivery", delivery.key, None)
+        self._flush()
+        self._step()
+        await self._pause(terms)
+
+    async def _pause(self, terms: Terms) -> None:
+        """Wait until something changes or something is due."""
+        times = [self.account.aftermath.events.next_at()]
+        if len(self._under_way) < terms.connections:
+            times.append(self.deliveries.next_at(terms.batching))
+        next_at = min((time for time in times if time is not None), default=None)
+        changed = asyncio.ensure_future(self._changed.wait())
+        waits: set[asyncio.Future[Any]] = {changed}
+        if next_at is not None:
+            seconds = max(0.0, (next_at - self._now()).total_seconds())
+            waits.add(asyncio.ensure_future(self._office.alarms.sleep(self.account.name, seconds)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    def _take(self, now: datetime) -> None:
+        """Take what has happened since the last time."""
+        terms = self.channel.terms(self.account)
+        if terms is None:
+            return
+        log = self.account.aftermath.events
+        last = log.advance(now)
+        if last == self._seen:
+            return
+        for _, event in log.since(self._seen):
+            here = (event.at, event.order)
+            if self.standing.cursor is not None and here < self.standing.cursor and self._seen == 0:
+                continue  # Taken by a process before this one, or before anybody was to be told.
+            if self.standing.disabled_at is not None:
+                continue
+            notices = self.channel.notices(event, self.account)
+            self.deliveries.add(notices, terms.batching)
+            for notice in notices:
+                # One that waits for company is no delivery yet; should we die before it is, it goes alone.
+                self._note(self.deliveries.all.get(notice.key) or delivery_of(notice))
+        self._seen = last
+        newest = log.happened[-1]
+        self.standing.cursor = (newest.at, (*newest.order, 0))
+        self._note_standing()
+
+    async def _send(self, delivery: Delivery) -> None:
+        result = await self.channel.send(delivery, self.account)
+        now = self._now()
+        terms = self.channel.terms(self.account)
+        schedule = Schedule(delays_s=()) if terms is None else terms.schedule
+        self.deliveries.done(delivery, result, now, schedule)
+        self._office.count(self.channel.name, delivery, result)
+        self._note(delivery)
+        self._judge(result, now, terms)
+        self._flush()
+        self._step()
+        self.wake()
+
+    def _judge(self, result: Try, now: datetime, terms: Terms | None) -> None:
+        """Keep in mind whether the other side is well; give it up when it says so or has failed for too long."""
+        standing, before = self.standing, self.standing.failing_since
+        if result.worked:
+            standing.failing_since = None
+        elif standing.failing_since is None:
+            standing.failing_since = now
+        why = None
+        if result.status == 410:
+            why = "it answered 410 Gone"
+        elif (
+            terms is not None
+            and terms.disable_after_s is not None
+            and standing.failing_since is not None
+            and (now - standing.failing_since).total_seconds() >= terms.disable_after_s
+        ):
+            why = f"nothing has got through for {terms.disable_after_s:g} s"
+        if why is not None and standing.disabled_at is None:
+            standing.disabled_at, standing.why = now, why
+            _log.warning("account %s: %s is disabled: %s", self.account.name, self.channel.name, why)
+            for delivery in self.deliveries.drop(f"the endpoint is disabled: {why}"):
+                self._note(delivery)
+        if why is not None or standing.failing_since != before:
+            self._note_standing()
+
+    def _step(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+        self._office.moved()
+
+    def _now(self) -> datetime:
+        return self.account.clock.now(self._office.clock.now())
+
+    # --- what is remembered -------------------------------------------------------------------------
+
+    def _recalled(self) -> Standing:
+        """Take up what a former process left behind; without one, begin with what happens from now on."""
+        notes = self.account.aftermath.notes
+        deliveries = [
+            delivery_from(self.account.name, key, facts)
+            for key, facts in notes.all(f"{self.channel.name}.delivery").items()
+        ]
+        for delivery in sorted(deliveries, key=lambda each: (each.notices[0].event.at, each.key)):
+            self.deliveries.restore(delivery)
+        notes.forget(f"{self.channel.name}.delivery")
+        facts = notes.get(f"{self.channel.name}.standing", "")
+        if facts is not None:
+            return standing_from(facts)
+        return Standing(cursor=(self._now(), ()))
+
+    def _note(self, delivery: Delivery) -> None:
+        self._remember(f"{self.channel.name}.delivery", delivery.key, delivery_as_facts(delivery))
+
+    def _note_batch(self, delivery: Delivery) -> None:
+        if len(delivery.notices) > 1 and not delivery.tries:
+            self._note(delivery)
+            for notice in delivery.notices[1:]:
+                self._remember(f"{self.channel.name}.delivery", notice.key, None)
+
+    def _note_standing(self) -> None:
+        self._remember(f"{self.channel.name}.standing", "", self.standing.facts())
+
+    def _remember(self, topic: str, name: str, facts: str | None) -> None:
+        self._notes.append(Noted(account=self.account.name, topic=topic, name=name, facts=facts))
+
+    def _flush(self) -> None:
+        """Hand over what is to be remembered, unless the account has been reset meanwhile."""
+        notes, self._notes = self._notes, []
+        if self._office.provider.accounts.get(self.account.name) is self.account:
+            self._office.provider.remember(notes, known=False)
+            self._office.committer.soon()
+
+    async def _flushed(self) -> None:
+        self._flush()
+        await self._office.committer.commit()
+
+
+class Couriers:
+    """The couriers of a service. `moved` is called whenever one has done something."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        committer: Committer,
+        clock: Clock,
+        alarms: Alarms,
+        moved: Callable[[], None],
+    ) -> None:
+        self.provider = provider
+        self.committer = committer
+        self.clock = clock
+        self.alarms = alarms
+        self.moved = moved
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """By channel and outcome (`delivered`, `failed`, `lost`, `dropped`, `attempts`): what was done."""
+        self._channels: list[Channel] = []
+        self._couriers: dict[tuple[str, str], Courier] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def open(self, *channels: Channel) -> None:
+        """Begin: the accounts that have something to tell get their couriers."""
+        self._channels += channels
+        for name in list(self.provider.accounts):
+            self.refresh(name)
+
+    def stir(self) -> None:
+        """Mail was taken somewhere: whoever carries its events may have something to do."""
+        for name in self.provider.stirred():
+            self.refresh(name)
+
+    def refresh(self, name: str) -> None:
+        """Something about this account changed: where its events go, or what happened."""
+        account = self.provider.accounts.get(name)
+        for channel in self._channels:
+            courier = self._couriers.get((name, channel.name))
+            if courier is not None and courier.account is not account:
+                self._let_go(courier)
+                courier = None
+            wanted = account is not None and channel.terms(account) is not None
+            if courier is None and wanted:
+                assert account is not None
+                courier = self._couriers[name, channel.name] = Courier(account, channel, self)
+            elif courier is not None and not wanted:
+                courier.end("nobody is to be told any more")
+                self._let_go(courier)
+            if courier is not None:
+                courier.wake()
+
+    def of(self, name: str, channel: str) -> Courier | None:
+        """Return the courier of an account, if it has one."""
+        return self._couriers.get((name, channel))
+
+    def all(self) -> Iterator[Courier]:
+        yield from self._couriers.values()
+
+    async def close(self) -> None:
+        """Stop all of them."""
+        for courier in list(self._couriers.values()):
+            self._let_go(courier)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def count(self, channel: str, delivery: Delivery, result: Try) -> None:
+        self.counts[channel, "attempts"] += 1
+        if delivery.state in (State.DELIVERED, State.FAILED):
+            self.counts[channel, delivery.state.value] += 1
+
+    def _let_go(self, courier: Courier) -> None:
+        self._couriers.pop((courier.account.name, courier.channel.name), None)
+        closing = asyncio.get_running_loop().create_task(courier.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)

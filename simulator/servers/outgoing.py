@@ -1,0 +1,80 @@
+"""Everything that goes out of the provider by itself: built, begun and ended together.
+
+`serve` holds one of these; it hands over what changes, and asks before a `webhook_early` answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from simulator.clock import Clock
+from simulator.provider.ledger import Attempt
+from simulator.provider.provider import Provider, Setup
+from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
+from simulator.provider.webhooks import Reach, TargetError, WebhookRules, check_target
+from simulator.servers.alarms import Alarms
+from simulator.servers.couriers import Couriers
+from simulator.servers.messenger import Messenger
+from simulator.servers.webhooks import Webhooks
+from simulator.store.committer import Committer
+
+
+class OutgoingError(ValueError):
+    """Nothing can go out like this. The message is one sentence that says what would be right."""
+
+
+def usual_webhook(url: str | None, secret: str | None, seed: int) -> WebhookRules:
+    """Return the webhook of accounts for which no plan has one. Raises `OutgoingError`."""
+    secret = secret_of(seed) if secret is None else secret
+    try:
+        read_secret(secret, Scheme.STANDARD)
+    except SecretError as problem:
+        raise OutgoingError(f"--webhook-secret: {problem}") from problem
+    return WebhookRules(url=url, secrets=(secret,))
+
+
+def check_targets(usual: WebhookRules, setups: Iterable[Setup], reach: Reach) -> None:
+    """Raise `OutgoingError` if events would go where they may not."""
+    try:
+        for rules in (usual, *(setup.webhooks for setup in setups)):
+            if rules.url is not None:
+                check_target(rules.url, reach)
+    except TargetError as problem:
+        raise OutgoingError(str(problem)) from problem
+
+
+class Outgoing:
+    """The ways out of one service."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        committer: Committer,
+        clock: Clock,
+        alarms: Alarms,
+        moved: Callable[[], None],
+        *,
+        usual: WebhookRules = WebhookRules(),
+        reach: Reach = Reach.LOOPBACK,
+    ) -> None:
+        self._messenger = Messenger(clock, reach)
+        self.couriers = Couriers(provider, committer, clock, alarms, moved)
+        self.webhooks = Webhooks(provider, self._messenger, clock, usual)
+
+    def open(self) -> None:
+        """Begin. Call it when everything is up: a receiver may ask us at once."""
+        self.couriers.open(self.webhooks)
+
+    async def close(self) -> None:
+        """End; what is under way is made again by the next process."""
+        await self.couriers.close()
+        await self._messenger.close()
+
+    async def tell(self, attempt: Attempt) -> None:
+        """Tell the webhook what has happened to an attempt's mail; return when that has been tried once."""
+        self.couriers.stir()
+        courier = self.couriers.of(attempt.account, self.webhooks.name)
+        if courier is not None:
+            await courier.told(
+                lambda notice: notice.event.mail is not None and notice.event.mail.attempt == attempt.id
+            )
