@@ -144,6 +144,7 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "fate": lambda place, key, value: Fate(read_choice(place, key, value, [*Fate])),
     "after_s": read_number,
     "category": lambda place, key, value: read_choice(place, key, value, CATEGORIES),
+    "suppresses": read_flag,
     "within_s": read_number,
     "copies": lambda place, key, value: read_whole(place, key, value, least=2),
     "tries": lambda place, key, value: read_whole(place, key, value, least=1),

@@ -66,7 +66,8 @@ def _either(smtp: Fault, http: Fault, stages: _Stages) -> tuple[tuple[Fault, _St
 
 
 def _fate(fate: Fate, says: str) -> Trick:
-    return Trick(says=says, faults=((DecideFate(fate=fate), _BOOKING),))
+    # An address that bounces does so each time: it does not get on the suppression list.
+    return Trick(says=says, faults=((DecideFate(fate=fate, suppresses=False), _BOOKING),))
 
 
 def _nobody(code: int, enhanced: str, text: str, says: str) -> Trick:

@@ -141,6 +141,7 @@ class Courier:
 
     def enable(self) -> None:
         """The other side is there again (or another one is): begin anew from here."""
+        self._take(self._now())  # What happened while it was disabled is not told.
         self.standing = Standing(cursor=self.standing.cursor)
         self._note_standing()
         self.wake()

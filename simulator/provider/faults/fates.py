@@ -25,6 +25,7 @@ class DecideFate:
     enhanced: str | None = None
     text: str | None = None
     category: str | None = None
+    suppresses: bool = True
 
     def answer(self) -> Answer | None:
         return None
@@ -37,6 +38,7 @@ class DecideFate:
             enhanced=self.enhanced,
             text=self.text,
             category=self.category,
+            suppresses=self.suppresses,
         )
 
 

@@ -19,12 +19,13 @@ from simulator.provider.answer import (
     Slow,
     Truncate,
 )
+from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, ReplyWith, SlowDown
 from simulator.provider.ledger import Attempt
 from simulator.provider.magic import FORMS, MAGIC_STAGES, TRICKS, Magic, trick
 from simulator.provider.plan import Plan, Rule
 from simulator.provider.provider import Provider, Verdict
-from tests.simulator.provider.mails import BOB, NOW, mail, provider, send
+from tests.simulator.provider.mails import BOB, NOW, after, mail, provider, send
 
 WIRES = ("smtp", "native")
 
@@ -225,3 +226,12 @@ def test_a_refusal_over_http_is_one_of_the_recipient() -> None:
 
     assert isinstance(answer, Refused)
     assert [each.code for each in answer.refused] == [550]
+
+
+def test_a_magic_address_bounces_each_time() -> None:
+    """It never gets on the suppression list."""
+    it = provider()
+    for second in (0, 10):
+        send(it, mail("bounce@magic.test"), after(second))
+
+    assert [each.fate for each in it.accounts["default"].ledger.acceptances] == [Fate.HARD_BOUNCE] * 2
