@@ -102,6 +102,7 @@ class PlanGiven(TypedDict, total=False):
     limit: list[dict[str, Any]]
     smtp: dict[str, Any]
     http: dict[str, Any]
+    batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
 
@@ -122,6 +123,7 @@ class PlanShown(TypedDict):
     limit: Annotated[list[dict[str, Any]], _says("Limits per address, sender or domain.")]
     smtp: dict[str, Any]
     http: dict[str, Any]
+    batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
 

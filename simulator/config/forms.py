@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.provider.answer import CertificateFlaw, Piece, RetryAfter, RetryAfterKind
-from simulator.provider.dress import Chunks, Flaw, Shape
+from simulator.provider.dress import Chunks, Flaw, Listing, Shape
 from simulator.provider.fate import CATEGORIES, Fate, Happening
 from simulator.provider.faults.smtp import End, Style
 from simulator.provider.notices import Damage, Forgery
@@ -155,6 +155,7 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "content_type": read_content_type,
     "flaw": lambda place, key, value: Flaw(read_choice(place, key, value, [*Flaw])),
     "chunks": lambda place, key, value: Chunks(read_choice(place, key, value, [*Chunks])),
+    "listing": lambda place, key, value: Listing(read_choice(place, key, value, [*Listing])),
     "shape": lambda place, key, value: Shape(read_choice(place, key, value, [*Shape])),
     "forgery": lambda place, key, value: Forgery(read_choice(place, key, value, [*Forgery])),
     "damage": lambda place, key, value: Damage(read_choice(place, key, value, [*Damage])),

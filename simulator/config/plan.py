@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.config.api import read_api
+from simulator.config.batch import read_batch
 from simulator.config.forms import read_whole
 from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
@@ -30,6 +31,7 @@ PLAN_KEYS = (
     "limit",
     "smtp",
     "http",
+    "batch",
     "magic",
     "webhooks",
 )
@@ -42,6 +44,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "limits": ("limits", read_limits),
     "smtp": ("smtp", read_smtp),
     "http": ("api", read_api),
+    "batch": ("batch", read_batch),
     "magic": ("magic", read_magic),
     "webhooks": ("webhooks", read_webhooks),
 }

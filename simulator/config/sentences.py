@@ -29,6 +29,7 @@ from simulator.provider.faults.web import (
     ChunkTheAnswer,
     GatewayGivesUp,
     GzipTheAnswer,
+    ListOddly,
     NeverContinue,
     OddBody,
     Redirect,
@@ -180,7 +181,13 @@ def _what(rule: Rule) -> str:
         case NeverContinue():
             return "never say 100 Continue"
         case (
-            OddBody() | GzipTheAnswer() | ChunkTheAnswer() | DripTheAnswer() | SayBefore() | AnswerTwice()
+            OddBody()
+            | ListOddly()
+            | GzipTheAnswer()
+            | ChunkTheAnswer()
+            | DripTheAnswer()
+            | SayBefore()
+            | AnswerTwice()
         ) as fault:
             return f"say it in an odd form: {spoken(fault.answer())}"
         case fault:

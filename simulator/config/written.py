@@ -86,6 +86,7 @@ def settings_as_json(setup: Setup) -> dict[str, Any]:
         "limit": [limit_as_json(limit) for limit in setup.limit],
         "smtp": dataclasses.asdict(setup.smtp),
         "http": dataclasses.asdict(setup.api) | {"aliases": dict(setup.api.aliases)},
+        "batch": dataclasses.asdict(setup.batch),
         "magic": dataclasses.asdict(setup.magic),
         "webhooks": webhooks_as_json(setup.webhooks),
     }

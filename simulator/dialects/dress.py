@@ -10,7 +10,18 @@ from typing import assert_never
 
 from simulator.dialects.http import HttpWords, head, part_of, whole
 from simulator.dialects.script import Script, in_pieces
-from simulator.provider.dress import Announced, Chunked, Chunks, Doubled, Dress, Dripped, Flaw, Gzipped, Odd
+from simulator.provider.dress import (
+    Announced,
+    Chunked,
+    Chunks,
+    Doubled,
+    Dress,
+    Dripped,
+    Flaw,
+    Gzipped,
+    Listed,
+    Odd,
+)
 
 #: What a gzip bomb unfolds to.
 BOMB_BYTES = 16 * 1024 * 1024
@@ -39,7 +50,7 @@ def dressed(
             return Script(pieces=(head(status, (), ()) + plain,))
         case Doubled(code=code):
             return Script(pieces=(plain + whole(say(500 if code is None else code), fields),))
-        case Odd():
+        case Odd() | Listed():
             return Script(pieces=(plain,))
         case _:
             assert_never(dress)

@@ -9,6 +9,7 @@ from typing import Self
 
 from simulator.provider.aftermath import Aftermath
 from simulator.provider.api import ApiRules
+from simulator.provider.batch import BatchRules
 from simulator.provider.clock import AccountClock
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
@@ -33,6 +34,7 @@ class Setup:
     """More limits on throughput: per address, sender, domain."""
     smtp: SmtpRules = SmtpRules()
     api: ApiRules = ApiRules()
+    batch: BatchRules = BatchRules()
     magic: Magic = Magic()
     webhooks: WebhookRules = WebhookRules()
 

@@ -107,6 +107,8 @@ class Refused:
     """SMTP only: other codes (reply, enhanced) than the usual ones for this reason."""
     code: int | None = None
     """HTTP only: another status than the usual one for this reason."""
+    index: int | None = None
+    """HTTP only: which mail of a batch it is about, from 0."""
     replayed: bool = False
 
 

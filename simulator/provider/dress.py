@@ -63,6 +63,20 @@ class Shape(StrEnum):
     """JSON that is nested more deeply than any parser likes."""
 
 
+class Listing(StrEnum):
+    """What is wrong with the results of a batch."""
+
+    FEWER = "fewer"
+    """The last one is missing."""
+    SHUFFLED = "shuffled"
+    """In another order than the mails (each still says which mail it is about)."""
+    TWICE = "twice"
+    """The last one twice."""
+    NONE = "none"
+    TOTALS = "totals"
+    """How many, and not which."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gzipped:
     """The body is compressed, whether the sender asked for it or not."""
@@ -130,4 +144,14 @@ class Odd:
         return f"{self.code} with odd body: {self.shape}{kind}"
 
 
-Dress = Gzipped | Chunked | Dripped | Announced | Doubled | Odd
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """The results of a batch, not as they should be. The answer to a single mail stays as it is."""
+
+    listing: Listing
+
+    def __str__(self) -> str:
+        return f"results {self.listing}"
+
+
+Dress = Gzipped | Chunked | Dripped | Announced | Doubled | Odd | Listed

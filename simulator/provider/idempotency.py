@@ -201,12 +201,15 @@ class Keys:
         self, key: str, fingerprint: str, attempt: str, rules: KeyRules, now: datetime
     ) -> Fresh | Replay | Conflict | Outstanding:
         """Say what a request of `attempt` with this key is."""
-        done = self._kept.get(key) or self.ledger.latest_with_key(key)
-        # One whose window is over is kept all the same: a longer window set later must find it, as after a restart.
-        if done is not None and now < _at(done) + timedelta(seconds=rules.window_s):
-            return _found(done, fingerprint, rules)
         flight = self._in_flight.get(key)
-        if flight is None or flight[0] == attempt:
+        if flight is None:
+            done = self._kept.get(key) or self.ledger.latest_with_key(key)
+            # One whose window is over is kept all the same: a longer window set later must find it, as after a restart.
+            if done is not None and now < _at(done) + timedelta(seconds=rules.window_s):
+                return _found(done, fingerprint, rules)
+            return Fresh()
+        # Before what the ledger says: a batch that is still going on has booked some of its mails already.
+        if flight[0] == attempt:
             return Fresh()
         way = WAYS["in_flight"][rules.in_flight]
         if way.does is Does.GO:

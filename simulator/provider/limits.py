@@ -335,6 +335,13 @@ class Limiter:
                     meter.take(each.amount, now)
         return excess
 
+    def owe(self, scopes: Collection[Scope], occasion: Occasion, now: datetime) -> None:
+        """Let a mail in and count it everywhere, whatever is exceeded by it."""
+        if self.limits:
+            for each in self._concerned(scopes, occasion, now):
+                for meter in each.meters.values():
+                    meter.take(each.amount, now)
+
     def recall(self, occasion: Occasion, at: datetime) -> None:
         """Count what was let in before a restart. Addresses are not known any more."""
         if self.limits:

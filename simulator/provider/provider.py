@@ -29,6 +29,7 @@ from simulator.provider.answer import (
     Refused,
     RefusedRecipient,
     Reply,
+    Results,
     RetryAfter,
     RetryAfterKind,
     TellFirst,
@@ -41,7 +42,7 @@ from simulator.provider.answer import (
 from simulator.provider.clock import ClockMoved
 from simulator.provider.events import Event
 from simulator.provider.fate import Destiny, Fate
-from simulator.provider.idempotency import Conflict, Kept, Outstanding, Replay
+from simulator.provider.idempotency import Conflict, Fresh, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
     Advice,
@@ -151,6 +152,8 @@ class Provider:
         self._looked = 0
         self._foretold: dict[str, dict[str, Destiny]] = {}
         """By attempt and recipient: what rules said will become of a mail that is not booked yet."""
+        self._batch_keys: dict[str, str] = {}
+        """By the attempt that stands for a batch: the idempotency key of all of it."""
         self.accounts: dict[str, Account] = {}
         for name in (DEFAULT_ACCOUNT, *self._tenants):
             self.account(name, now)
@@ -298,48 +301,187 @@ class Provider:
         Rules of the stages before booking have been asked by `step` already, so that a slow or held answer
         can be waited for in between; here the rules of the stages after booking are asked.
         """
+        account, now = self._now_hand_in(attempt, submission, now)
+        words, acceptance = self._take(account, attempt, submission, now)
+        if acceptance is None and not words.replayed:
+            attempt.answer = spoken(words)
+            self._will_advise(attempt, words)
+            return Verdict(accepted=(), answer=words, words=words)
+        return self._say_yes(attempt, words, attempt.accepted if acceptance else (), acceptance, now)
+
+    def _now_hand_in(
+        self, attempt: Attempt, submission: Submission, now: datetime
+    ) -> tuple[Account, datetime]:
         account = self.account(attempt.account, now)
         account.attempts.setdefault(attempt.id, attempt)
-        now = account.clock.now(now)
-        wire = wire_of(attempt.dialect)
         attempt.recipients = submission.recipients or attempt.recipients
         attempt.message_id = submission.message_id
-        attempt.key = submission.key
+        attempt.key = submission.key or self._batch_keys.get(attempt.batch or "")
         attempt.headers = submission.headers
+        return account, account.clock.now(now)
 
+    def _take(
+        self,
+        account: Account,
+        attempt: Attempt,
+        submission: Submission,
+        now: datetime,
+        *,
+        owed: bool = False,
+    ) -> tuple[Words, Acceptance | None]:
+        """Look up the key, check, book; return what is to be said, and the acceptance if there is one just now."""
+        words, acceptance = self._look_and_book(account, attempt, submission, now, owed=owed)
+        if isinstance(words, Refused) and not words.replayed:
+            self._count(attempt, words)
+        return words, acceptance
+
+    def _look_and_book(
+        self, account: Account, attempt: Attempt, submission: Submission, now: datetime, *, owed: bool
+    ) -> tuple[Words, Acceptance | None]:
         # Keys are looked up before any other check: a replay must not meet a limit or a new rule of ours.
         if account.setup.keys.honoured and submission.key is not None:
             found = account.keys.look_up(
                 submission.key, submission.fingerprint, attempt.id, account.setup.keys, now
             )
             if isinstance(found, Replay):
-                return self._say_yes(attempt, _again(found), (), None, now)
+                return _again(found), None
             if isinstance(found, Outstanding):
                 found = found.conflict  # It has waited already.
             if isinstance(found, Conflict):
-                return self._refuse(attempt, _refused(found))
-        refused_for = self._check(account, submission, wire, now)
-        if refused_for is None:
-            refused_for = self._too_much(
-                attempt, account.limiter.take(_COUNTED_AT_BOOKING[wire], _occasion(attempt, submission), now)
-            )
+                return _refused(found), None
+        refused_for = self._check(account, attempt, submission)
+        scopes, occasion = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)], _occasion(attempt, submission)
+        if owed:
+            account.limiter.owe(scopes, occasion, now)
+        elif refused_for is None:
+            refused_for = self._too_much(attempt, account.limiter.take(scopes, occasion, now))
         if refused_for is not None:
-            return self._refuse(attempt, refused_for)
-
-        if wire == "http":
-            refused = attempt.refused
-            out = {each.recipient for each in refused}
-            taken = tuple(recipient for recipient in submission.recipients if recipient not in out)
-        else:
-            # The dialogue has sorted them out already; one refused first may have been taken later.
-            taken = submission.recipients
-            refused = tuple(each for each in attempt.refused if each.recipient not in taken)
+            return refused_for, None
+        taken, refused = _sorted_out(attempt, submission)
         if not taken:
             nobody = Refused(reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=refused)
             self._failed(attempt, submission.key, submission.fingerprint, nobody, now)
-            return self._refuse(attempt, nobody)
+            return nobody, None
         acceptance = self._book(account, attempt, submission, taken, refused, now)
-        return self._say_yes(attempt, _yes(acceptance), taken, acceptance, now)
+        return _yes(acceptance), acceptance
+
+    # --- several mails in one request ---------------------------------------------------------------
+
+    def open_items(self, lead: Attempt, count: int, now: datetime) -> list[Attempt]:
+        """A request brought so many mails: each is an attempt of its own, the one of the request is the first."""
+        attempts = [lead]
+        for _ in range(count - 1):
+            attempts.append(
+                self.open(lead.dialect, lead.peer, now, connection=lead.connection, account=lead.account)
+            )
+        for item, attempt in enumerate(attempts):
+            attempt.batch, attempt.item = lead.id, item
+        return attempts
+
+    def begin_batch(
+        self, lead: Attempt, key: str | None, fingerprint: str, now: datetime
+    ) -> Words | InTurn | None:
+        """Look up the key of a whole batch. None: go on, the key (if there is one) is this batch's now."""
+        account = self.account(lead.account, now)
+        now = account.clock.now(now)
+        if key is None:
+            return None
+        self._batch_keys[lead.id] = key
+        if not account.setup.keys.honoured:
+            return None
+        found = account.keys.look_up(key, fingerprint, lead.id, account.setup.keys, now)
+        match found:
+            case Replay():
+                return _again(found)
+            case Conflict():
+                return _refused(found)
+            case Outstanding(for_s=for_s, conflict=conflict):
+                return InTurn(for_s=for_s, then=_refused(conflict))
+            case Fresh():
+                account.keys.begin(key, fingerprint, lead.id)
+                return None
+
+    def would_take(self, attempt: Attempt, submission: Submission, now: datetime) -> Refused | None:
+        """Say what speaks against a mail, and book nothing: where one that is refused refuses all."""
+        account, now = self._now_hand_in(attempt, submission, now)
+        refused_for = self._check(account, attempt, submission)
+        if refused_for is not None:
+            return refused_for
+        if not _sorted_out(attempt, submission)[0]:
+            return Refused(
+                reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=attempt.refused
+            )
+        scopes = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)]
+        excess = account.limiter.look(scopes, _occasion(attempt, submission), now)
+        if excess is None:
+            return None
+        # Told of the whole request, which the first attempt stands for.
+        self._exceeded[attempt.batch or attempt.id] = excess
+        return refusal(excess)
+
+    def take(
+        self, attempt: Attempt, submission: Submission, now: datetime, *, owed: bool = False
+    ) -> Accepted | Refused | Reply:
+        """Take one mail of a batch, or not; the answer is said of the whole batch later.
+
+        `owed`: all were looked at before, and what exceeds a limit together has to be waited for afterwards.
+        """
+        account, now = self._now_hand_in(attempt, submission, now)
+        words, _ = self._take(account, attempt, submission, now, owed=owed)
+        attempt.answer = spoken(words)
+        self._exceeded.pop(attempt.id, None)
+        # A batch is never kept under the key of one of its mails.
+        assert not isinstance(words, Results)
+        return words
+
+    def answer_batch(
+        self, attempts: Sequence[Attempt], words: Words, fingerprint: str, now: datetime
+    ) -> Verdict:
+        """Every mail of a batch has been taken or not: say so, unless a rule of the stages after booking strikes."""
+        lead = attempts[0]
+        account = self.account(lead.account, now)
+        now = account.clock.now(now)
+        key = self._batch_keys.get(lead.id)
+        accepted = tuple(recipient for attempt in attempts for recipient in attempt.accepted)
+        if key is not None and not words.replayed and account.setup.keys.honoured:
+            if isinstance(words, Results):
+                self._remember(lead, key, fingerprint, words, now)
+            else:
+                self._failed(lead, key, fingerprint, words, now)
+        if not isinstance(words, Results):
+            for attempt in attempts:
+                attempt.answer = spoken(words)
+            if isinstance(words, Refused) and not words.replayed:
+                self._count(lead, words)
+            self._will_advise(lead, words)
+            return Verdict(accepted=(), answer=words, words=words)
+        return self._say_of_all(attempts, words, accepted, fingerprint, now)
+
+    def _say_of_all(
+        self,
+        attempts: Sequence[Attempt],
+        words: Results,
+        accepted: tuple[str, ...],
+        fingerprint: str,
+        now: datetime,
+    ) -> Verdict:
+        lead, key = attempts[0], self._batch_keys.get(attempts[0].id)
+        everybody = tuple(recipient for attempt in attempts for recipient in attempt.recipients)
+        for stage in ("reply", "body"):
+            strike = self._strike(lead, stage, Detail(recipients=everybody), now)
+            for attempt in attempts:
+                attempt.stage = stage
+                if strike is not None and attempt is not lead:
+                    attempt.rules = (*attempt.rules, *strike.rules)
+            if strike is not None and strike.answer is not None:
+                answer = with_words(strike.answer, words)
+                if key is not None and accepted:
+                    self._lied_about(lead, key, fingerprint, answer, now)
+                self._will_advise(lead, answer)
+                for attempt in attempts:
+                    attempt.answer = spoken(answer)
+                return Verdict(accepted=accepted, answer=answer, words=words, after_head=stage == "body")
+        return Verdict(accepted=accepted, answer=words, words=words)
 
     def told(self, attempt: Attempt, sent: Sent, now: datetime, *, answer: str | None = None) -> None:
         """Record how much of the answer really went out, and in which words."""
@@ -362,6 +504,7 @@ class Provider:
         self._foretold.pop(attempt.id, None)
         self._advising.pop(attempt.id, None)
         self._early.pop(attempt.id, None)
+        self._batch_keys.pop(attempt.id, None)
         account.keys.release(attempt.id)
         if wire_of(attempt.dialect) == "http":
             # A kept connection on which nothing is asked is no load; over SMTP it is.
@@ -542,7 +685,12 @@ class Provider:
         after.attempts[attempt.id] = attempt
 
     def _moment(
-        self, attempt: Attempt, stage: str, recipient: str | None = None, command: str = ""
+        self,
+        attempt: Attempt,
+        stage: str,
+        recipient: str | None = None,
+        recipients: tuple[str, ...] = (),
+        command: str = "",
     ) -> Moment:
         return Moment(
             stage=stage,
@@ -552,7 +700,7 @@ class Provider:
             attempt=attempt.id,
             sender=attempt.sender,
             recipient=recipient,
-            recipients=attempt.recipients,
+            recipients=recipients or attempt.recipients,
             key=attempt.key,
             message_id=attempt.message_id,
             headers=attempt.headers,
@@ -563,7 +711,7 @@ class Provider:
         account = self.accounts[attempt.account]
         if not account.plan.plan.rules and not account.setup.magic.on:
             return None
-        moment = self._moment(attempt, stage, detail.recipient, detail.command)
+        moment = self._moment(attempt, stage, detail.recipient, detail.recipients, detail.command)
         strike = account.plan.strike(moment, now)
         if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):
             more = account.magic.strike(moment, now)
@@ -611,7 +759,8 @@ class Provider:
             return InTurn(for_s=found.for_s, then=_refused(found.conflict))
         if isinstance(found, Conflict) and found.reason is Reason.KEY_IN_FLIGHT:
             return _refused(found)
-        account.keys.begin(detail.key, detail.fingerprint, attempt.id)
+        if isinstance(found, Fresh):
+            account.keys.begin(detail.key, detail.fingerprint, attempt.id)
         return None
 
     def _failed(
@@ -626,21 +775,25 @@ class Provider:
             attempt.kept = kept.written(key, memory)
 
     def _lied(self, attempt: Attempt, acceptance: Acceptance | None, answer: Answer, now: datetime) -> None:
-        """It was booked, and an error is said all the same: let the key remember what this provider's keys do."""
-        account, words = self.accounts[attempt.account], words_of(answer)
-        lied = account.setup.keys.lied
-        if acceptance is None or acceptance.key is None or lied == "replay_yes":
+        """It was booked, and an error may be said all the same."""
+        if acceptance is not None and acceptance.key is not None:
+            self._lied_about(attempt, acceptance.key, acceptance.fingerprint, answer, now)
+
+    def _lied_about(
+        self, attempt: Attempt, key: str, fingerprint: str, answer: Answer, now: datetime
+    ) -> None:
+        """Let the key of what was booked remember the error that is said, if this provider's keys do."""
+        lied, words = self.accounts[attempt.account].setup.keys.lied, words_of(answer)
+        if lied == "replay_yes" or not isinstance(words, Reply) or words.code < 400:
             return
-        if not isinstance(words, Reply) or words.code < 400:
-            return
-        memory = Kept(
-            fingerprint=acceptance.fingerprint,
-            at=now,
-            attempt=attempt.id,
-            words=words if lied == "replay_error" else None,
-        )
-        account.keys.keep(acceptance.key, memory)
-        attempt.kept = kept.written(acceptance.key, memory)
+        self._remember(attempt, key, fingerprint, words if lied == "replay_error" else None, now)
+
+    def _remember(
+        self, attempt: Attempt, key: str, fingerprint: str, words: Words | None, now: datetime
+    ) -> None:
+        memory = Kept(fingerprint=fingerprint, at=now, attempt=attempt.id, words=words)
+        self.accounts[attempt.account].keys.keep(key, memory)
+        attempt.kept = kept.written(key, memory)
 
     def _at_the_door(self, attempt: Attempt, stage: str, detail: Detail) -> Refused | None:
         match wire_of(attempt.dialect), stage:
@@ -701,9 +854,14 @@ class Provider:
             scope="" if excess is None else excess.scope,
         )
 
-    def _check(self, account: Account, submission: Submission, wire: str, now: datetime) -> Refused | None:
+    def _check(self, account: Account, attempt: Attempt, submission: Submission) -> Refused | None:
         limits = account.setup.limits
-        if wire == "http" and account.setup.keys.required and submission.key is None:
+        if (
+            wire_of(attempt.dialect) == "http"
+            and account.setup.keys.required
+            and submission.key is None
+            and (attempt.batch or "") not in self._batch_keys
+        ):
             return Refused(reason=Reason.KEY_REQUIRED, detail="an idempotency key is required")
         if limits.max_size_bytes is not None and len(submission.raw) > limits.max_size_bytes:
             return Refused(
@@ -743,7 +901,7 @@ class Provider:
             recipients=taken,
             refused=refused,
             message_id=submission.message_id,
-            key=submission.key,
+            key=attempt.key,
             fingerprint=submission.fingerprint,
             subject=submission.subject,
             size_bytes=len(submission.raw),
@@ -753,6 +911,7 @@ class Provider:
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
             dsn=submission.dsn,
+            batch=attempt.batch,
         )
         account.ledger.book(acceptance)
         if submission.key is not None:
@@ -768,12 +927,6 @@ class Provider:
 
     def _count(self, attempt: Attempt, refused: Refused) -> None:
         self.refusals[attempt.dialect, refused.reason.value] += 1
-
-    def _refuse(self, attempt: Attempt, refused: Refused) -> Verdict:
-        self._count(attempt, refused)
-        attempt.answer = spoken(refused)
-        self._will_advise(attempt, refused)
-        return Verdict(accepted=(), answer=refused, words=refused)
 
     def _say_yes(
         self,
@@ -845,6 +998,18 @@ def _ip(peer: str) -> str:
     return (peer.rpartition(":")[0] or peer).strip("[]")
 
 
+def _sorted_out(
+    attempt: Attempt, submission: Submission
+) -> tuple[tuple[str, ...], tuple[RefusedRecipient, ...]]:
+    """Return whom a mail is taken for, and whom not."""
+    if wire_of(attempt.dialect) == "http":
+        out = {each.recipient for each in attempt.refused}
+        return tuple(each for each in submission.recipients if each not in out), attempt.refused
+    # The dialogue has sorted them out already; one refused first may have been taken later.
+    taken = submission.recipients
+    return taken, tuple(each for each in attempt.refused if each.recipient not in taken)
+
+
 def _yes(acceptance: Acceptance) -> Accepted:
     return Accepted(
         id=acceptance.id,
@@ -856,6 +1021,12 @@ def _yes(acceptance: Acceptance) -> Accepted:
 
 def _again(found: Replay) -> Words:
     """Say again what was said to the first request of a key."""
+    if isinstance(found.words, Results):
+        items = tuple(
+            dataclasses.replace(item, shows_id=found.shows_id) if isinstance(item, Accepted) else item
+            for item in found.words.items
+        )
+        return Results(items=items, replayed=True)
     if found.words is not None:
         return dataclasses.replace(found.words, replayed=True)
     assert found.acceptance is not None

@@ -11,7 +11,8 @@ import pytest
 from simulator.config import PARAMETERS, PLAN_KEYS, RULE_KEYS, STAGES
 from simulator.config.limits import LIMIT_KEYS
 from simulator.provider.api import ApiRules
-from simulator.provider.dress import Chunks, Flaw, Shape
+from simulator.provider.batch import BatchRules
+from simulator.provider.dress import Chunks, Flaw, Listing, Shape
 from simulator.provider.faults import FAULTS, SPELLINGS
 from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
@@ -74,7 +75,8 @@ def test_every_key_of_a_limit_has_its_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [field.name for kind in (KeyRules, Limits, ApiRules) for field in dataclasses.fields(kind)]
+    "key",
+    [field.name for kind in (KeyRules, Limits, ApiRules, BatchRules) for field in dataclasses.fields(kind)],
 )
 def test_every_setting_of_keys_and_limits_is_documented(key: str) -> None:
     assert re.search(rf"^{key} = |^\[http\.{key}\]", PAGE, re.MULTILINE), key
@@ -109,9 +111,8 @@ def test_every_odd_body_is_explained() -> None:
     assert sorted(named) == sorted(Shape)
 
 
-@pytest.mark.parametrize("kind", [Flaw, Chunks])
-def test_every_form_is_named(kind: type[Flaw | Chunks]) -> None:
-    name = "flaw" if kind is Flaw else "chunks"
+@pytest.mark.parametrize(("kind", "name"), [(Flaw, "flaw"), (Chunks, "chunks"), (Listing, "listing")])
+def test_every_form_is_named(kind: type[Flaw | Chunks | Listing], name: str) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
 
     assert re.findall(r"`(\w+)`", row)[1:] == [str(each) for each in kind]

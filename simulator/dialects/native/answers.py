@@ -19,6 +19,7 @@ from simulator.provider.answer import (
     RetryAfter,
     Words,
 )
+from simulator.provider.batch import BatchRules
 
 #: Why the provider itself refuses, as a status. The `code` of the problem is the reason's own name.
 STATUS: dict[Reason, int] = {
@@ -67,6 +68,7 @@ class Style:
     """Empty: a replay looks like a first answer."""
     headers: tuple[tuple[str, str], ...] = ()
     """Said with every answer."""
+    batch: BatchRules = BatchRules()
 
 
 USUAL = Style()
@@ -79,16 +81,18 @@ def answer(words: Words, now: datetime, style: Style = USUAL) -> HttpWords:
         extra = ((style.replay_header, "true"), *extra)
     match words:
         case Accepted():
-            return _json(200, _yes(words), extra)
+            return _json(200, yes(words), extra)
         case Refused(reason=reason, detail=detail, refused=refused, retry_after=retry_after):
-            more = {"rejected": [rejected(each) for each in refused]} if refused else {}
+            more: dict[str, Any] = {"rejected": [rejected(each) for each in refused]} if refused else {}
+            if words.index is not None:
+                more["index"] = words.index
             status = words.code or STATUS[reason]
             headers = (*_challenge(status), *_retry(retry_after, now), *extra)
             return problem(status, reason.value, detail, headers, more)
         case Reply():
             return _reply(words, (*_retry(words.retry_after, now), *words.headers, *extra))
         case Results():
-            raise NotImplementedError
+            raise AssertionError("what is said of a batch stands in `results`")
         case _:
             assert_never(words)
 
@@ -125,7 +129,8 @@ def garbled(code: int) -> HttpWords:
     )
 
 
-def _yes(words: Accepted) -> dict[str, Any]:
+def yes(words: Accepted) -> dict[str, Any]:
+    """Return the document that says that a mail was taken."""
     named = {"id": words.id, "message_id": words.message_id} if words.shows_id else {}
     return named | {
         "status": "accepted",

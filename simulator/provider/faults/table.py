@@ -34,6 +34,7 @@ from simulator.provider.faults.web import (
     ChunkTheAnswer,
     GatewayGivesUp,
     GzipTheAnswer,
+    ListOddly,
     NeverContinue,
     OddBody,
     Redirect,
@@ -81,6 +82,7 @@ Fault = (
     | Redirect
     | GatewayGivesUp
     | OddBody
+    | ListOddly
     | GzipTheAnswer
     | ChunkTheAnswer
     | DripTheAnswer
@@ -128,6 +130,7 @@ FAULTS: dict[str, type[Fault]] = {
         Redirect,
         GatewayGivesUp,
         OddBody,
+        ListOddly,
         GzipTheAnswer,
         ChunkTheAnswer,
         DripTheAnswer,

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from simulator.provider.answer import Answer, Dressed, KeepExpecting, Reply, RetryAfter
-from simulator.provider.dress import Announced, Chunked, Chunks, Flaw, Gzipped, Odd, Shape
+from simulator.provider.dress import (
+    Announced,
+    Chunked,
+    Chunks,
+    Flaw,
+    Gzipped,
+    Listed,
+    Listing,
+    Odd,
+    Shape,
+)
 from simulator.provider.faults.stages import Stages
 
 #: Where an answer with words is due that something true stands behind.
@@ -69,6 +79,18 @@ class OddBody:
 
     def answer(self) -> Answer:
         return Dressed(dress=Odd(shape=self.shape, code=self.code, content_type=self.content_type))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOddly:
+    """Say of a batch less, more, or in another order what became of its mails."""
+
+    name: ClassVar[str] = "odd_results"
+    stages: ClassVar[Stages] = {"http": ("reply",)}
+    listing: Listing
+
+    def answer(self) -> Answer:
+        return Dressed(dress=Listed(listing=self.listing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from simulator.dialects.native.answers import problem
 from simulator.provider.api import PATHS
 from simulator.provider.ledger import Sent
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
+from simulator.servers.http.batch import hand_in_batch
 from simulator.servers.http.connection import HttpLine, Visitor
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import read_head
@@ -24,6 +25,7 @@ from simulator.servers.wire import Wire
 DOOR_S = 0.2
 
 EMAILS = "/v1/emails"
+BATCH = "/v1/emails/batch"
 
 #: Requests of people and harnesses: no fault may lock out those who could heal it.
 _NOT_A_SENDER = re.compile(rb"[A-Z]+ (?:https?://[^/ ]+)?/(?:_simulator/|(?:metrics|healthz|readyz)?[? ])")
@@ -59,7 +61,9 @@ class NativeApi:
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path, method = scope["path"], scope["method"]
-        if method == "POST" and self._takes_mail(scope, path):
+        if method == "POST" and path == BATCH:
+            await hand_in_batch(self._desk, scope, receive)
+        elif method == "POST" and self._takes_mail(scope, path):
             await hand_in(self._desk, scope, receive)
         elif method in ("GET", "HEAD") and path == EMAILS:
             await look_up(self._desk, scope, None)
@@ -80,14 +84,14 @@ class NativeApi:
             detail = f"{method} is not possible at {path[:80]}; {' and '.join(allowed)} are"
             out = problem(405, "method_not_allowed", detail, [("Allow", ", ".join(allowed))])
         else:
-            known = ", ".join([*PATHS, EMAILS + "/{id}"])
+            known = ", ".join([*PATHS, BATCH, EMAILS + "/{id}"])
             out = problem(404, "not_found", f"there is nothing at {path[:80]!r}; known are {known}")
         line: HttpLine = scope["state"]["line"]
         await HttpVoice(line, self._desk.clock).say(out)
 
     def _allowed(self, scope: Scope, path: str) -> list[str]:
         allowed = ["GET", "HEAD"] if path == EMAILS or _id_in(path) else []
-        return [*allowed, "POST"] if self._takes_mail(scope, path) else allowed
+        return [*allowed, "POST"] if path == BATCH or self._takes_mail(scope, path) else allowed
 
     # --- at the door (stage `connect`) --------------------------------------------------------------
 
@@ -132,4 +136,4 @@ class NativeApi:
 def _id_in(path: str) -> str | None:
     """Return the id in `/v1/emails/{id}`."""
     start, _, id_ = path.rpartition("/")
-    return id_ if start == EMAILS and id_ else None
+    return id_ if start == EMAILS and id_ and path != BATCH else None

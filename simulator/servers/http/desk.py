@@ -87,12 +87,16 @@ class Desk:
 
     async def keep(self, verdict: Verdict) -> Answer:
         """Make what was booked durable; return what may be said then."""
+        # Booked, and nobody knows whether it is kept: neither yes nor no would be true, so nothing is said.
+        return verdict.answer if await self.kept() else HangUp()
+
+    async def kept(self) -> bool:
+        """Make what was booked durable; tell whether it is."""
         try:
             await self._commit()
         except StoreError:
-            # Booked, and nobody knows whether it is kept: neither yes nor no would be true, so nothing is said.
-            return HangUp()
-        return verdict.answer
+            return False
+        return True
 
     async def say(
         self,
@@ -124,4 +128,4 @@ class Desk:
     def _style(self, attempt: Attempt, line: HttpLine) -> Style:
         setup = self.provider.account(attempt.account, self.now()).setup
         line.keep_alive_for(setup.api.keep_alive_s)
-        return Style(replay_header=setup.keys.replay_header)
+        return Style(replay_header=setup.keys.replay_header, batch=setup.batch)

@@ -9,9 +9,10 @@ from simulator.dialects.http import HttpWords
 from simulator.dialects.native import answers
 from simulator.dialects.native.answers import USUAL, Style
 from simulator.dialects.native.odd import odd
+from simulator.dialects.native.results import odd_list, worded
 from simulator.dialects.script import Script
-from simulator.provider.answer import Accepted, Reply, Words
-from simulator.provider.dress import Dress, Odd
+from simulator.provider.answer import Accepted, Reply, Results, Words
+from simulator.provider.dress import Dress, Listed, Odd
 from simulator.servers.http.connection import HttpLine
 
 
@@ -44,6 +45,8 @@ class HttpVoice:
         out = self._out(words)
         if isinstance(dress, Odd):
             out = odd(out, dress)
+        elif isinstance(dress, Listed) and isinstance(words, Results):
+            out = odd_list(out, dress.listing)
         self.said = str(out.status)
         self._line.begun()
         closes = self._line.closes()
@@ -57,7 +60,7 @@ class HttpVoice:
         return self._out(Reply(code=code))
 
     def _out(self, words: Words | None) -> HttpWords:
-        return answers.answer(words or _usual(), self._clock.now(), self._style)
+        return worded(words or _usual(), self._clock.now(), self._style)
 
     async def say(self, out: HttpWords) -> None:
         """Say an answer that no words stand behind."""

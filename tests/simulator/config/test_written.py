@@ -16,6 +16,7 @@ from simulator.config import (
 from simulator.config.webhooks import webhooks_as_json
 from simulator.config.written import setup_as_json
 from simulator.provider.api import ApiRules
+from simulator.provider.batch import BatchRules
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.magic import Magic
@@ -39,6 +40,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "limit": [],
         "smtp": dataclasses.asdict(SmtpRules()),
         "http": dataclasses.asdict(ApiRules()) | {"aliases": {}},
+        "batch": dataclasses.asdict(BatchRules()),
         "magic": dataclasses.asdict(Magic()),
         "webhooks": webhooks_as_json(WebhookRules()),
     }

@@ -13,6 +13,8 @@ from simulator.provider.dress import (
     Dripped,
     Flaw,
     Gzipped,
+    Listed,
+    Listing,
     Odd,
     Shape,
 )
@@ -26,6 +28,7 @@ NAMES: list[tuple[Dress, str]] = [
     (Announced(status=103), "103 first"),
     (Doubled(code=500), "and an unasked 500"),
     (Doubled(), "and an unasked second one"),
+    (Listed(listing=Listing.TOTALS), "results totals"),
     (Odd(shape=Shape.HTML), "200 with odd body: html"),
     (
         Odd(shape=Shape.WHOLE, code=202, content_type="text/plain"),

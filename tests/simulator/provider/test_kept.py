@@ -30,6 +30,7 @@ NO = Refused(
     retry_after=RetryAfter(kind=RetryAfterKind.DATE, seconds=1.5),
     smtp=(451, "4.7.0"),
     code=409,
+    index=1,
 )
 SAID = Reply(
     code=503,

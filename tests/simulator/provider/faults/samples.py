@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.provider.dress import Shape
+from simulator.provider.dress import Listing, Shape
 from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, Fault
 
@@ -17,6 +17,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "webhook_late": {"delay_s": 60},
     "lookup_stale": {"age_s": 5},
     "odd_body": {"shape": Shape.NO_ID},
+    "odd_results": {"listing": Listing.FEWER},
 }
 
 

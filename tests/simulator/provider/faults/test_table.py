@@ -23,7 +23,17 @@ from simulator.provider.answer import (
     Unasked,
     WhenHeard,
 )
-from simulator.provider.dress import Announced, Chunked, Doubled, Dripped, Gzipped, Odd, Shape
+from simulator.provider.dress import (
+    Announced,
+    Chunked,
+    Doubled,
+    Dripped,
+    Gzipped,
+    Listed,
+    Listing,
+    Odd,
+    Shape,
+)
 from simulator.provider.faults import (
     AFTER_BOOKING,
     FAULTS,
@@ -62,6 +72,7 @@ ANSWERS = {
     "redirect": Reply(code=307, headers=(("Location", "/v1/emails"),)),
     "gateway": GatewayGivesUp().answer(),
     "odd_body": Dressed(dress=Odd(shape=Shape.NO_ID)),
+    "odd_results": Dressed(dress=Listed(listing=Listing.FEWER)),
     "gzip": Dressed(dress=Gzipped()),
     "chunked": Dressed(dress=Chunked()),
     "drip": Dressed(dress=Dripped(pause_s=0.05)),
