@@ -87,7 +87,8 @@ cli.add_command(plan)
 @click.option("--webhook-url", metavar="URL", help="Where events are told, unless a plan says it.")
 @click.option("--webhook-secret", metavar="S", help="Signs them: whsec_ and base64; one that follows from the seed is printed.")  # fmt: skip
 @click.option("--webhook-hosts", type=click.Choice(["loopback", "private", "any"]), default="loopback", show_default=True, help="How far webhooks may go: this machine, private networks, everywhere.")  # fmt: skip
-@click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up.")  # fmt: skip
+@click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up; -: to the standard output.")  # fmt: skip
+@click.option("--until-eof", is_flag=True, help="Stop when the standard input ends, as it does when whoever started us is gone.")  # fmt: skip
 def serve(
     http: str,
     smtp: str,
@@ -109,6 +110,7 @@ def serve(
     webhook_secret: str | None,
     webhook_hosts: str,
     ready_file: Path | None,
+    until_eof: bool,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
@@ -145,6 +147,7 @@ def serve(
             webhook_secret=webhook_secret,
             webhook_hosts=Reach[webhook_hosts.upper()],
             ready_file=ready_file,
+            until_eof=until_eof,
         )
         serve(options, _greet)
     except (ServeError, StoreError) as problem:

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -103,6 +104,9 @@ class Options:
     """None: one that follows from the seed."""
     webhook_hosts: Reach = Reach.LOOPBACK
     ready_file: Path | None = None
+    """`-`: the standard output."""
+    until_eof: bool = False
+    """Whether the end of the standard input means stop."""
 
 
 class Service:
@@ -346,6 +350,14 @@ class Service:
         path = self.options.ready_file
         if path is None:
             return
+        if str(path) == "-":
+            try:
+                sys.stdout.write(json.dumps(self.ready) + "\n")
+                sys.stdout.flush()
+            except OSError as problem:
+                self.ready = {}
+                raise ServeError(f"--ready-file - cannot be written: {problem.strerror}") from problem
+            return
         # Whoever waits for the file must never read half of it: written beside, then renamed.
         draft = path.parent / f".{path.name}.{os.getpid()}"
         try:
@@ -390,12 +402,36 @@ async def _serve(options: Options, started: Callable[[Service], None]) -> None:
     # Before anything is up: a stop that comes while we start must not leave a ready file behind.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, enough.set)
+    if options.until_eof:
+        _at_eof(loop, enough.set)
     await service.start()
     try:
         started(service)
         await enough.wait()
     finally:
         await service.stop()
+
+
+def _at_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` when the standard input ends. Raises `ServeError`."""
+    source = sys.stdin.fileno() if sys.stdin is not None else -1
+
+    def look() -> None:
+        try:
+            if os.read(source, 65_536):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass  # Nobody can be there any more.
+        loop.remove_reader(source)
+        stop()
+
+    try:
+        loop.add_reader(source, look)
+    except (OSError, ValueError) as problem:
+        # A file is always at its end or never, so the kernel will not wait for it.
+        raise ServeError("--until-eof needs a pipe or a terminal as standard input") from problem
 
 
 def serve(options: Options, started: Callable[[Service], None] = lambda service: None) -> None:

@@ -28,7 +28,7 @@ from simulator.client import ControlClient, ControlError
 from simulator.clock import SystemClock
 from simulator.config import read_plan
 from simulator.servers.control import PREFIX
-from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Service, read_address
+from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Service, read_address, serve
 from simulator.servers.tls import TlsOptions
 from simulator.store import StoreError
 from simulator.store.sqlite import SqliteStore
@@ -62,6 +62,18 @@ def test_a_bad_address_is_one_sentence(text: str) -> None:
     """It names the option and what would be right."""
     with pytest.raises(ServeError, match=r"^--smtp is '.*'; (it must be HOST:PORT|an IPv6 address needs)"):
         read_address(text, "--smtp")
+
+
+# --- stopping when whoever started it is gone -------------------------------------------------------
+
+
+def test_what_never_ends_cannot_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--until-eof` on a file is refused in one sentence; the kernel does not wait for files."""
+    (tmp_path / "in").touch()
+    with (tmp_path / "in").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(ServeError, match="--until-eof needs a pipe or a terminal as standard input"):
+            serve(Options(http=ANY_PORT, smtp=ANY_PORT, until_eof=True))
 
 
 # --- starting ---------------------------------------------------------------------------------------
