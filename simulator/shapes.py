@@ -105,6 +105,7 @@ class PlanGiven(TypedDict, total=False):
     batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
+    greylist: dict[str, Any] | None
 
 
 class RulesToAdd(TypedDict):
@@ -126,6 +127,7 @@ class PlanShown(TypedDict):
     batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
+    greylist: dict[str, Any] | None
 
 
 # --- messages ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 from simulator.config.api import read_api
 from simulator.config.batch import read_batch
 from simulator.config.forms import read_whole
+from simulator.config.greylist import read_greylist
 from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
 from simulator.config.magic import read_magic
@@ -34,6 +35,7 @@ PLAN_KEYS = (
     "batch",
     "magic",
     "webhooks",
+    "greylist",
 )
 #: Keys that are not about one account.
 WHOLE_PROVIDER = ("accounts", "access", "retention")
@@ -47,6 +49,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "batch": ("batch", read_batch),
     "magic": ("magic", read_magic),
     "webhooks": ("webhooks", read_webhooks),
+    "greylist": ("greylist", read_greylist),
 }
 
 

@@ -7,6 +7,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from simulator.config.greylist import greylist_as_json
 from simulator.config.limits import limit_as_json
 from simulator.config.webhooks import webhooks_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
@@ -89,4 +90,5 @@ def settings_as_json(setup: Setup) -> dict[str, Any]:
         "batch": dataclasses.asdict(setup.batch),
         "magic": dataclasses.asdict(setup.magic),
         "webhooks": webhooks_as_json(setup.webhooks),
+        "greylist": greylist_as_json(setup.greylist),
     }

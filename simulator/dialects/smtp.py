@@ -37,6 +37,7 @@ REASONS: dict[Reason, tuple[int, str]] = {
     Reason.TOO_MANY_MAILS: (452, "4.5.3"),
     Reason.NO_RECIPIENTS: (554, "5.5.1"),
     Reason.RATE_LIMITED: (451, "4.7.0"),
+    Reason.GREYLISTED: (451, "4.7.1"),
     Reason.QUOTA_EXCEEDED: (452, "4.5.3"),
     Reason.TOO_MANY_CONNECTIONS: (421, "4.7.0"),
 }

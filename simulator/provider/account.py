@@ -11,6 +11,7 @@ from simulator.provider.aftermath import Aftermath
 from simulator.provider.api import ApiRules
 from simulator.provider.batch import BatchRules
 from simulator.provider.clock import AccountClock
+from simulator.provider.greylist import Greylist, GreylistState
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
@@ -25,7 +26,7 @@ DEFAULT_ACCOUNT = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP, its HTTP, its webhooks."""
+    """How an account behaves: its plan, its treatment of keys, its limits, its SMTP, its HTTP, its webhooks, its greylist."""
 
     plan: Plan = Plan()
     keys: KeyRules = KeyRules()
@@ -37,6 +38,7 @@ class Setup:
     batch: BatchRules = BatchRules()
     magic: Magic = Magic()
     webhooks: WebhookRules = WebhookRules()
+    greylist: Greylist | None = None
 
     @property
     def throughput(self) -> tuple[Limit, ...]:
@@ -56,6 +58,7 @@ class Account:
     aftermath: Aftermath
     ledger: Ledger
     keys: Keys
+    greylist: GreylistState = field(default_factory=GreylistState)
     clock: AccountClock = field(default_factory=AccountClock)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     """Those that go on, and the newest of those that have ended; older ones are the store's."""
@@ -92,6 +95,8 @@ class Account:
 
     def set_up(self, setup: Setup, now: datetime) -> None:
         """Take another plan, other key rules and limits; counters start anew. `now` is the account's time."""
+        if setup.greylist != self.setup.greylist:
+            self.greylist = GreylistState()
         self.setup = setup
         self.plan = PlanState(setup.plan, planted_at=now)
         self.limiter = self.limiter.renewed(setup.throughput)

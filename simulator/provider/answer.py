@@ -64,6 +64,7 @@ class Reason(StrEnum):
     TOO_MANY_MAILS = "too_many_mails"
     NO_RECIPIENTS = "invalid_recipient"
     RATE_LIMITED = "rate_limited"
+    GREYLISTED = "greylisted"
     QUOTA_EXCEEDED = "quota_exceeded"
     TOO_MANY_CONNECTIONS = "too_many_connections"
 

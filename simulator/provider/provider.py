@@ -14,6 +14,7 @@ went out. What is true (`Verdict.accepted`, the ledger) and what we say (`Verdic
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -277,6 +278,8 @@ class Provider:
             refused = self._at_the_door(attempt, stage, detail)
             if refused is None:
                 refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
+            if refused is None:
+                refused = self._put_off(attempt, stage, detail, now)
             if refused is not None:
                 self._count(attempt, refused)
                 return refused if answer is None else with_words(answer, refused)
@@ -803,6 +806,26 @@ class Provider:
                 return self.turned_away(None)
             case _:
                 return None
+
+    def _put_off(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Refused | None:
+        """Greylisting: say that this recipient's mail has to come again later."""
+        account = self.accounts[attempt.account]
+        rules = account.setup.greylist
+        if rules is None or stage != "rcpt" or detail.recipient is None:
+            return None
+        left_s = account.greylist.meet(rules, _ip(attempt.peer), attempt.sender or "", detail.recipient, now)
+        if left_s is None:
+            return None
+        refused = Refused(
+            reason=Reason.GREYLISTED,
+            detail=rules.text,
+            smtp=(rules.code, rules.enhanced),
+            retry_after=RetryAfter(kind=RetryAfterKind.SECONDS, seconds=math.ceil(left_s))
+            if rules.tells
+            else None,
+        )
+        self._log(account, attempt, stage, Strike(rules=("greylist",), answer=refused), now)
+        return refused
 
     def _limit(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Excess | None:
         """Say which limit is exceeded at a stage before booking: as early as the wire can say so."""

@@ -14,6 +14,7 @@ from simulator.provider.api import ApiRules
 from simulator.provider.batch import BatchRules
 from simulator.provider.dress import Chunks, Flaw, Listing, Shape
 from simulator.provider.faults import FAULTS, SPELLINGS
+from simulator.provider.greylist import Greylist
 from simulator.provider.idempotency import WAYS, Does, KeyRules
 from simulator.provider.limits import Limits
 
@@ -76,7 +77,11 @@ def test_every_key_of_a_limit_has_its_row() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [field.name for kind in (KeyRules, Limits, ApiRules, BatchRules) for field in dataclasses.fields(kind)],
+    [
+        field.name
+        for kind in (KeyRules, Limits, ApiRules, BatchRules, Greylist)
+        for field in dataclasses.fields(kind)
+    ],
 )
 def test_every_setting_of_keys_and_limits_is_documented(key: str) -> None:
     assert re.search(rf"^{key} = |^\[http\.{key}\]", PAGE, re.MULTILINE), key

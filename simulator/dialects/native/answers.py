@@ -36,6 +36,7 @@ STATUS: dict[Reason, int] = {
     Reason.TOO_MANY_MAILS: 413,
     Reason.NO_RECIPIENTS: 422,
     Reason.RATE_LIMITED: 429,
+    Reason.GREYLISTED: 503,
     Reason.QUOTA_EXCEEDED: 429,
     Reason.TOO_MANY_CONNECTIONS: 429,
 }

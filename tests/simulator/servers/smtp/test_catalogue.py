@@ -15,7 +15,7 @@ import pytest
 
 from simulator.provider.faults import FAULTS
 from simulator.servers.tls import Tls
-from tests.simulator.servers.smtp.house import PLAIN, RAW, Client, House, house, run
+from tests.simulator.servers.smtp.house import NOW, PLAIN, RAW, Client, House, house, run
 
 EOF, RST, SILENCE = "end of file", "reset", "silence"
 
@@ -462,3 +462,28 @@ def test_starttls_refused_is_gone_on_without(tls: Tls) -> None:
 def test_every_fault_that_only_smtp_has_is_in_the_catalogue() -> None:
     named = {rule["fault"] for it in CASES for rule in it.rules} | {"break_handshake", "bad_certificate"}
     assert {name for name, fault in FAULTS.items() if set(fault.stages) == {"smtp"}} <= named
+
+
+def test_greylisting() -> None:
+    """One recipient of two is known; the other one has to come again, and is told when."""
+
+    async def story() -> None:
+        async with house(plan={"greylist": {"delay_s": 60, "whitelist": ["*@known.example"]}}) as home:
+            client = await home.client()
+            await client.hello()
+            for ahead_s, new in (
+                (0, b"451 4.7.1 greylisted, please come back later; try again in 60 seconds\r\n"),
+                (60, b"250 "),
+            ):
+                home.provider.advance("default", ahead_s, NOW)
+                assert (await client.ask(b"MAIL FROM:<a@x.example>")).startswith(b"250 ")
+                assert (await client.ask(b"RCPT TO:<b@known.example>")).startswith(b"250 ")
+                assert (await client.ask(b"RCPT TO:<b@new.example>")).startswith(new)
+                assert (await client.ask(b"DATA")).startswith(b"354 ")
+                assert (await client.ask(RAW + b".")).startswith(b"250 ")
+            assert [each.recipients for each in home.booked()] == [
+                ("b@known.example",),
+                ("b@known.example", "b@new.example"),
+            ]
+
+    run(story())
