@@ -33,6 +33,7 @@ from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process, Watcher
 from simulator.provider.ledger import Attempt
 from simulator.provider.provider import DEFAULT_ACCOUNT, Account, Setup
+from simulator.provider.webhooks import Reach
 from simulator.servers.serve import Address, Options, Service
 
 PROVIDER_HOST = "10.0.0.1"
@@ -173,6 +174,7 @@ class World:
             seed=self.seed,
             setup=self.setup,
             admin_token="world",
+            webhook_hosts=Reach.PRIVATE,
         )
         service = self._runs[process] = _KeptService(options, self.clock, self.ledger)
         await asyncio.wait({process.spawn(service.start), process.died}, return_when=asyncio.FIRST_COMPLETED)

@@ -619,6 +619,11 @@ class Provider:
         lag_s = account.setup.keys.lookup_lag_s
         return look(account.ledger, query, view, lag_s=lag_s, now=account.clock.now(now))
 
+    @property
+    def stirring(self) -> frozenset[str]:
+        """The accounts that `stirred` would hand out now."""
+        return frozenset(self._stirred)
+
     def stirred(self) -> set[str]:
         """Hand out the accounts in which mail was taken since the last call: something will become of it."""
         stirred, self._stirred = self._stirred, set()

@@ -112,7 +112,10 @@ def standing_from(facts: str) -> Standing:
 class Courier:
     """One account's way out through one channel."""
 
-    def __init__(self, account: Account, channel: Channel, office: Couriers) -> None:
+    def __init__(
+        self, account: Account, channel: Channel, office: Couriers, *, from_the_start: bool = False
+    ) -> None:
+        """`from_the_start`: nobody has carried anything for this account, and whatever happened there is to be told."""
         self.account = account
         self.channel = channel
         self._office = office
@@ -122,7 +125,7 @@ class Courier:
         self._notes: list[Noted] = []
         self._seen = 0
         self.deliveries = Deliveries()
-        self.standing = self._recalled()
+        self.standing = self._recalled(from_the_start)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     # --- from outside -------------------------------------------------------------------------------
@@ -163,6 +166,7 @@ class Courier:
     # --- the round ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        await self._office.begun.wait()
         while True:
             self._changed.clear()
             try:
@@ -205,16 +209,18 @@ class Courier:
         if len(self._under_way) < terms.connections:
             times.append(self.deliveries.next_at(terms.batching))
         next_at = min((time for time in times if time is not None), default=None)
-        changed = asyncio.ensure_future(self._changed.wait())
-        waits: set[asyncio.Future[Any]] = {changed}
+        waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._changed.wait())}
         if next_at is not None:
             seconds = max(0.0, (next_at - self._now()).total_seconds())
             waits.add(asyncio.ensure_future(self._office.alarms.sleep(self.account.name, seconds)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
+        except asyncio.CancelledError:
             for each in waits:
                 each.cancel()
+            raise
+        for each in waits:
+            each.cancel()
 
     def _take(self, now: datetime) -> None:
         """Take what has happened since the last time."""
@@ -289,7 +295,7 @@ class Courier:
 
     # --- what is remembered -------------------------------------------------------------------------
 
-    def _recalled(self) -> Standing:
+    def _recalled(self, from_the_start: bool) -> Standing:
         """Take up what a former process left behind; without one, begin with what happens from now on."""
         notes = self.account.aftermath.notes
         deliveries = [
@@ -302,7 +308,11 @@ class Courier:
         facts = notes.get(f"{self.channel.name}.standing", "")
         if facts is not None:
             return standing_from(facts)
-        return Standing(cursor=(self._now(), ()))
+        standing = Standing(cursor=None if from_the_start else (self._now(), ()))
+        # At once, before the next mail: should we die behind that, the next process knows that it was to be told of.
+        self._remember(f"{self.channel.name}.standing", "", standing.facts())
+        self._flush()
+        return standing
 
     def _note(self, delivery: Delivery) -> None:
         self._remember(f"{self.channel.name}.delivery", delivery.key, delivery_as_facts(delivery))
@@ -349,23 +359,37 @@ class Couriers:
         self.moved = moved
         self.counts: Counter[tuple[str, str]] = Counter()
         """By channel and outcome (`delivered`, `failed`, `lost`, `dropped`, `attempts`): what was done."""
+        self.begun = asyncio.Event()
         self._channels: list[Channel] = []
         self._couriers: dict[tuple[str, str], Courier] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def open(self, *channels: Channel) -> None:
-        """Begin: the accounts that have something to tell get their couriers."""
+        """Give the accounts that have something to tell their couriers: what happens from here on is told."""
         self._channels += channels
         for name in list(self.provider.accounts):
             self.refresh(name)
 
+    def begin(self) -> None:
+        """Let the couriers go. Call it when everything is up: whoever is told something may ask us at once."""
+        self.begun.set()
+
+    def mind(self) -> None:
+        """Mail was taken and is about to be kept: with it, who has to tell of it, if that is somebody new."""
+        for name in self.provider.stirring:
+            if not any(known == name for known, _ in self._couriers):
+                self.refresh(name, from_the_start=True)
+
     def stir(self) -> None:
         """Mail was taken somewhere: whoever carries its events may have something to do."""
         for name in self.provider.stirred():
-            self.refresh(name)
+            self.refresh(name, from_the_start=True)
 
-    def refresh(self, name: str) -> None:
-        """Something about this account changed: where its events go, or what happened."""
+    def refresh(self, name: str, *, from_the_start: bool = False) -> None:
+        """Something about this account changed: where its events go, or what happened.
+
+        `from_the_start`: where they go did not, so that a new account's first mail is told of, too.
+        """
         account = self.provider.accounts.get(name)
         for channel in self._channels:
             courier = self._couriers.get((name, channel.name))
@@ -375,7 +399,9 @@ class Couriers:
             wanted = account is not None and channel.terms(account) is not None
             if courier is None and wanted:
                 assert account is not None
-                courier = self._couriers[name, channel.name] = Courier(account, channel, self)
+                courier = self._couriers[name, channel.name] = Courier(
+                    account, channel, self, from_the_start=from_the_start
+                )
             elif courier is not None and not wanted:
                 courier.end("nobody is to be told any more")
                 self._let_go(courier)

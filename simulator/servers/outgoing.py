@@ -57,13 +57,23 @@ class Outgoing:
         usual: WebhookRules = WebhookRules(),
         reach: Reach = Reach.LOOPBACK,
     ) -> None:
+        self._committer = committer
         self._messenger = Messenger(clock, reach)
         self.couriers = Couriers(provider, committer, clock, alarms, moved)
         self.webhooks = Webhooks(provider, self._messenger, clock, usual)
 
     def open(self) -> None:
-        """Begin. Call it when everything is up: a receiver may ask us at once."""
+        """Mind what happens from here on. Call it before the first mail can come."""
         self.couriers.open(self.webhooks)
+
+    async def commit(self) -> None:
+        """Return when everything so far is kept, and with it who has to tell of it. Raises `StoreError`."""
+        self.couriers.mind()
+        await self._committer.commit()
+
+    def begin(self) -> None:
+        """Let it go out. Call it when everything is up: whoever is told something may ask us at once."""
+        self.couriers.begin()
 
     async def close(self) -> None:
         """End; what is under way is made again by the next process."""

@@ -183,11 +183,12 @@ class Service:
             reach=options.webhook_hosts,
         )
         self._stack.push_async_callback(self.outgoing.close)
+        self.outgoing.open()
         wire = Wire(self.alarms, self.holds, self._moved, tell=self.outgoing.tell)
         native = NativeApi(
             self.provider,
             wire,
-            self.committer.commit,
+            self.outgoing.commit,
             self._moved,
             self.clock,
             hostname=HOSTNAME,
@@ -218,7 +219,7 @@ class Service:
         self._smtp = SmtpServer(
             self.provider,
             wire,
-            self.committer.commit,
+            self.outgoing.commit,
             self._moved,
             self.clock,
             hostname=HOSTNAME,
@@ -235,7 +236,7 @@ class Service:
             start_tls = functools.partial(self._smtp.start, implicit_tls=True)
             self.smtps_port = await self._listen(start_tls, options.smtps, "--smtps")
         self._stack.callback(self._end_of_waiting)
-        self.outgoing.open()
+        self.outgoing.begin()
         self._is_serving = True
 
     def _end_of_waiting(self) -> None:

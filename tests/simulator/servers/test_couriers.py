@@ -11,6 +11,7 @@ import pytest
 from simulator.clock import SystemClock
 from simulator.provider.deliveries import Delivery, Schedule, State, Try, keyed
 from simulator.provider.events import Event
+from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice, notice_of
 from simulator.provider.provider import Account, Provider, Record
 from simulator.servers.alarms import Alarms
@@ -126,6 +127,7 @@ def play(story: Callable[[Scene], Awaitable[None]], provider: Provider | None = 
 def test_events_are_carried_out_as_they_happen_by_the_accounts_clock() -> None:
     async def story(scene: Scene) -> None:
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         send(scene.provider, mail())
         scene.couriers.stir()
         await scene.until(lambda: scene.post.sent == ["email.accepted"])
@@ -141,6 +143,7 @@ def test_what_failed_is_carried_again_when_its_time_has_come() -> None:
     async def story(scene: Scene) -> None:
         scene.post.statuses = [500, 200]
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         send(scene.provider, mail())
         scene.couriers.stir()
         await scene.until(lambda: scene.states() == [State.WAITING])
@@ -166,6 +169,7 @@ def test_nobody_hears_of_mail_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) 
 
         scene.store.append = broken  # type: ignore[method-assign]
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         send(scene.provider, mail())
         scene.couriers.stir()
         async with asyncio.timeout(PATIENCE_S):
@@ -182,6 +186,7 @@ def test_a_courier_comes_and_goes_with_its_terms_and_its_account() -> None:
 
     async def story(scene: Scene) -> None:
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         first = scene.courier
         scene.post.statuses = [500]
         send(scene.provider, mail())
@@ -207,6 +212,7 @@ def test_an_endpoint_that_fails_for_too_long_is_given_up() -> None:
     async def story(scene: Scene) -> None:
         scene.post.statuses, scene.post.disable_after_s = [500], 100
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         send(scene.provider, mail(BOB))
         scene.couriers.stir()
         await scene.until(lambda: scene.states() == [State.WAITING])
@@ -233,6 +239,7 @@ def test_a_process_after_the_first_goes_on_where_it_was() -> None:
 
     async def first(scene: Scene) -> None:
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         send(scene.provider, mail())
         scene.couriers.stir()
         await scene.until(lambda: scene.states() == [State.DELIVERED])
@@ -244,6 +251,7 @@ def test_a_process_after_the_first_goes_on_where_it_was() -> None:
 
     async def second(scene: Scene) -> None:
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         await scene.until(lambda: len(scene.post.sent) == 2)
         await scene.until(lambda: scene.states() == [State.DELIVERED] * 3)
         assert sorted(scene.post.sent) == ["email.accepted", "email.delivered"]
@@ -257,6 +265,7 @@ def test_a_process_after_the_first_goes_on_where_it_was() -> None:
 def test_told_returns_when_what_has_happened_has_been_tried() -> None:
     async def story(scene: Scene) -> None:
         scene.couriers.open(scene.post)
+        scene.couriers.begin()
         scene.post.statuses = [500]
         scene.post.gate.clear()
         attempt, _ = send(scene.provider, mail())
@@ -271,6 +280,30 @@ def test_told_returns_when_what_has_happened_has_been_tried() -> None:
         async with asyncio.timeout(PATIENCE_S):
             await telling
         assert scene.post.sent == ["email.accepted"]
+
+    play(story)
+
+
+def test_the_first_mail_of_a_new_account_is_told_of_and_what_was_before_a_webhook_is_not() -> None:
+    async def story(scene: Scene) -> None:
+        scene.couriers.open(scene.post)
+        scene.couriers.begin()
+        send(scene.provider, mail(), account="new")
+        scene.couriers.mind()
+        assert any(isinstance(each, Noted) for each in scene.provider.records())
+        scene.couriers.stir()
+        await scene.until(lambda: scene.post.sent == ["email.accepted"])
+
+        scene.post.on = False
+        scene.couriers.refresh("default")
+        send(scene.provider, mail())
+        scene.advance(5)
+        scene.couriers.stir()
+        scene.post.on = True
+        scene.couriers.refresh("default")
+        send(scene.provider, mail())
+        scene.couriers.stir()
+        await scene.until(lambda: len(scene.post.sent) == 2)
 
     play(story)
 

@@ -386,6 +386,16 @@ def test_accounts_have_their_own_receivers(simulator: Running) -> None:
                 assert control.webhook()["url"] is None
 
 
+def test_a_new_account_is_told_of_its_first_mail() -> None:
+    """Where to is known before it is made."""
+    with receiving() as receiver, running({"webhooks": {"url": receiver.url, "secret": SECRET}}) as simulator:
+        with simulator.control("new") as control:
+            control.health()
+        ask(simulator, request(mail(), headers={"Authorization": "Bearer new"}))
+
+        assert receiver.wait(1)[0].json["account"] == "new"
+
+
 def test_the_hand_comes_before_the_plan_and_the_plan_before_serve() -> None:
     with (
         receiving() as usual,
