@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.config.forms import read_flag, read_header_name, read_number
+from simulator.config.forms import read_choice, read_flag, read_header_name, read_number
 from simulator.config.place import Place, refuse_unknown, shown
-from simulator.provider.api import ApiRules
+from simulator.provider.api import RATE_FIELDS, ApiRules
 
 
 def _read_aliases(place: Place, key: str, value: object) -> tuple[tuple[str, str], ...]:
@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "api_key_required": read_flag,
     "request_gzip": read_flag,
     "keep_alive_s": lambda place, key, value: read_number(place, key, value, above_zero=True),
+    "rate_fields": lambda place, key, value: read_choice(place, key, value, RATE_FIELDS),
     "aliases": _read_aliases,
 }
 

@@ -13,6 +13,11 @@ PATHS: dict[str, str] = {
 }
 
 
+#: How limits are told in every answer: by the IETF's draft, by its sixth version, by the older X- fields with a reset
+#: in seconds or in seconds since 1970, or not at all.
+RATE_FIELDS = ("ietf", "draft6", "x_seconds", "x_epoch", "none")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRules:
     """The settings of an account's HTTP API."""
@@ -23,6 +28,8 @@ class ApiRules:
     """Request bodies with `Content-Encoding: gzip` are understood; else they get 415."""
     keep_alive_s: float = 75.0
     """How long a connection may idle after an answer, in seconds."""
+    rate_fields: str = "ietf"
+    """One of `RATE_FIELDS`; an account without limits tells nothing."""
     aliases: tuple[tuple[str, str], ...] = ()
     """More paths for single mails, each with the header that names the idempotency key there."""
 

@@ -161,17 +161,17 @@ class Visitor(HttpToolsProtocol):
             self.transport.pause_reading()
             self._knocked.set()
             return
-        # The parser would collect an endless head without end.
-        if self._reading is not _Reading.NOTHING:
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(
-                    431, "head_too_large", f"the head of a request may have {MAX_HEAD_BYTES} bytes at most"
-                )
-                return
-            self._head_bytes += len(data)
+        before = self._reading
         super().data_received(data)
-        if self._reading is _Reading.HEAD and self._watch is None:
-            self._wait_for(_Reading.HEAD)
+        if self._reading is _Reading.HEAD:
+            # Where the head began somewhere behind a body, nobody knows how much of this piece is head.
+            self._head_bytes += 0 if before is _Reading.NOTHING else len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                # The parser would collect an endless head without end.
+                detail = f"the head of a request may have {MAX_HEAD_BYTES} bytes at most"
+                self._refuse(431, "head_too_large", detail)
+            elif self._watch is None:
+                self._wait_for(_Reading.HEAD)
 
     def on_message_begin(self) -> None:
         self._reading, self._head_bytes = _Reading.HEAD, 0

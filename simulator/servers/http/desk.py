@@ -9,6 +9,7 @@ from functools import partial
 from simulator.clock import Clock
 from simulator.dialects import native
 from simulator.dialects.native.answers import Style
+from simulator.dialects.native.ratelimit import rate_fields
 from simulator.provider.answer import Answer, HangUp, InTurn, Reply, Words
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider, Verdict
@@ -126,6 +127,12 @@ class Desk:
             self.provider.told(attempt, sent, self.now(), answer=said)
 
     def _style(self, attempt: Attempt, line: HttpLine) -> Style:
-        setup = self.provider.account(attempt.account, self.now()).setup
+        now = self.now()
+        account = self.provider.account(attempt.account, now)
+        setup = account.setup
         line.keep_alive_for(setup.api.keep_alive_s)
-        return Style(replay_header=setup.keys.replay_header, batch=setup.batch)
+        fields: tuple[tuple[str, str], ...] = ()
+        if account.limiter.limits:
+            standings = self.provider.standings(attempt, now)
+            fields = rate_fields(setup.api.rate_fields, standings, account.clock.now(now))
+        return Style(replay_header=setup.keys.replay_header, headers=fields, batch=setup.batch)

@@ -21,10 +21,15 @@ def test_every_setting_can_be_written() -> None:
         "api_key_required": True,
         "request_gzip": True,
         "keep_alive_s": 5,
+        "rate_fields": "x_epoch",
         "aliases": {"/mail/send": "X-Key"},
     }
     assert read_api(given, Place("p")) == ApiRules(
-        api_key_required=True, request_gzip=True, keep_alive_s=5.0, aliases=(("/mail/send", "X-Key"),)
+        api_key_required=True,
+        request_gzip=True,
+        keep_alive_s=5.0,
+        rate_fields="x_epoch",
+        aliases=(("/mail/send", "X-Key"),),
     )
 
 
@@ -33,6 +38,7 @@ def test_every_setting_can_be_written() -> None:
     [
         ({"api_key_required": 1}, 'p: "api_key_required" is 1; it must be true or false'),
         ({"keep_alive_s": 0}, '"keep_alive_s" is 0; it must be a number above 0'),
+        ({"rate_fields": "rfc"}, '"rate_fields" is "rfc"; known are draft6, ietf, none, x_epoch, x_seconds'),
         ({"aliases": []}, '"aliases" is []; it must be a table of paths and header names'),
         (
             {"aliases": {"send": "X"}},

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from simulator.servers.http import connection
 from tests.simulator.running import Running, Sender, ask, mail, request
-from tests.simulator.servers.http.provider import SEND, accepted, is_yes, the_attempt
+from tests.simulator.servers.http.provider import SEND, accepted, is_yes, plan, the_attempt
+
+#: What requests are made of, whole and broken.
+PIECES = [
+    SEND,
+    SEND[:60],
+    SEND[60:],
+    request(method="GET", path="/v1/emails/x"),
+    b"POST /v1/emails HTTP/1.1\r\n",
+    b"Host: x\r\n",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Connection: close\r\n",
+    b"\r\n",
+    b"5\r\nhello\r\n",
+    b"0\r\n\r\n",
+    b"\xff\x00",
+    b" ",
+    b"{}",
+]
 
 
 def test_bytes_that_are_no_http_get_400(simulator: Running) -> None:
@@ -45,3 +69,119 @@ def test_an_answer_behind_which_the_line_closes_was_told_whole(simulator: Runnin
 
     assert seen.status == 200
     assert the_attempt(simulator)["sent"] == "complete"
+
+
+def test_a_head_of_too_many_lines_is_refused(simulator: Running) -> None:
+    """A header bomb: whatever it is made of, 256 KB of head are enough."""
+    for bomb in (
+        b"X-A: b\r\n" * 40_000,
+        b"X-" + b"a" * 300_000 + b": b\r\n",
+        b"X: " + b" " * 300_000 + b"\r\n",
+    ):
+        with Sender(simulator.http) as sender:
+            seen = sender.say(b"POST /v1/emails HTTP/1.1\r\nHost: x\r\n" + bomb).see()
+            assert (seen.status, seen.json["code"]) == (431, "head_too_large")
+            assert sender.end() in ("eof", "reset")
+    assert is_yes(ask(simulator, SEND))
+
+
+def test_an_endless_path_is_refused(simulator: Running) -> None:
+    with Sender(simulator.http) as sender:
+        sender.say(b"POST /" + b"a" * 600_000)
+        assert sender.see().status in (400, 414, 431)
+
+
+def test_a_sound_head_may_be_long(simulator: Running) -> None:
+    """Real requests carry cookies and traces: 60 KB of them are none of our business."""
+    many = {f"X-Trace-{number}": "v" * 500 for number in range(120)}
+
+    assert is_yes(ask(simulator, request(mail(), headers=many)))
+
+
+def test_a_head_that_never_ends_is_seen_out(simulator: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow-loris: 408 in the end, whatever drips in meanwhile."""
+    monkeypatch.setattr(connection, "HEAD_S", 0.2)
+    with Sender(simulator.http) as sender:
+        sender.say(b"POST /v1/emails HTTP/1.1\r\nHost: x\r\n")
+        while (seen := sender.say(b"X-A: b\r\n").see(silence_s=0.05)).end == "silence":
+            pass
+
+        assert (seen.status, seen.json["code"]) == (408, "request_timeout")
+        assert sender.end() in ("eof", "reset")
+
+
+def test_a_connection_that_says_nothing_is_closed(
+    simulator: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "KEEP_ALIVE_S", 0.1)
+    with Sender(simulator.http) as sender:
+        assert sender.end() == "eof"
+
+
+def test_a_request_that_is_being_answered_is_not_hurried(
+    simulator: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only senders have to hurry; a provider may be slow."""
+    monkeypatch.setattr(connection, "HEAD_S", 0.05)
+    monkeypatch.setattr(connection, "KEEP_ALIVE_S", 0.05)
+    plan(simulator, {"fault": "slow", "stage": "accept", "delay_s": 0.3})
+
+    with Sender(simulator.http) as sender:
+        sender.say(SEND[:20])
+        assert is_yes(sender.say(SEND[20:]).see())
+
+
+def test_many_idle_connections_harm_nobody(simulator: Running) -> None:
+    """Each costs a few kilobytes; who comes behind them is served as ever, and all of them still are."""
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(Sender(simulator.http)) for _ in range(300)]
+        for sender in idle[::2]:
+            sender.say(SEND[:30])
+
+        assert is_yes(ask(simulator, SEND))
+        assert [is_yes(sender.say(SEND[30:]).see()) for sender in idle[::2]] == [True] * 150
+        assert [is_yes(sender.say(SEND).see()) for sender in idle[1::2]] == [True] * 150
+    assert accepted(simulator) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST /v1/emails HTTP/1.1\r\nHost: x\r\nX-A: b\x00c\r\n\r\n",
+        b"POST /v1/emails HTTP/1.1\r\nHost: x\r\n : b\r\n\r\n",
+        b"POST /v1/emails HTTP/1.1\nHost x\n\n",
+        b"\r\n\r\n\r\nHELO\r\n\r\n",
+    ],
+    ids=repr,
+)
+def test_what_is_no_request_is_told_so(simulator: Running, data: bytes) -> None:
+    """400 as a problem document, and the end of the line."""
+    with Sender(simulator.http) as sender:
+        seen = sender.say(data).see()
+
+        assert (seen.status, seen.headers["content-type"]) == (400, "application/problem+json")
+        assert seen.headers["connection"] == "close"
+        assert sender.end() == "eof"
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.data())
+def test_any_bytes_are_answered_or_waited_for(
+    simulator: Running, pieces: list[bytes], data: st.DataObject
+) -> None:
+    """No sequence of pieces of requests makes the server fall silent, log a traceback, or take what was not sent."""
+    stream = b"".join(pieces)
+    cut = data.draw(st.integers(0, len(stream)))
+    with simulator.control() as control:
+        control.reset()
+    with Sender(simulator.http) as sender:
+        sender.say(stream[:cut])
+        sender.say(stream[cut:])
+        sender.socket.shutdown(socket.SHUT_WR)
+        assert sender.end() in ("eof", "reset")
+
+    assert accepted(simulator) <= stream.count(b"POST /v1/emails")
+    assert is_yes(ask(simulator, request(mail(), key="after")))

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.store import StoreError
 from tests.simulator.running import Running, ask, mail, request
-from tests.simulator.servers.http.provider import SEND, accepted, the_attempt
+from tests.simulator.servers.http.provider import SEND, accepted, plan, the_attempt
 
 
 def test_a_bug_of_ours_is_a_500_and_is_logged(
@@ -59,3 +59,36 @@ def test_no_yes_without_a_durable_acceptance(
     with simulator.control() as control:
         assert control.health()["status"] == "ok"
     caplog.clear()
+
+
+# --- what every answer says ---------------------------------------------------------------------------
+
+
+def test_an_account_with_limits_tells_how_they_stand(simulator: Running) -> None:
+    """In every answer, good or bad, to a mail or to a look-up."""
+    plan(simulator, limits={"rate_per_s": 0.5, "burst": 2})
+    look = request(method="GET", path="/v1/emails?idempotency_key=order-1")
+
+    told = [ask(simulator, data) for data in (SEND, look, request(mail(), key="b"), request(mail(), key="c"))]
+
+    assert [each.status for each in told] == [200, 200, 200, 429]
+    assert {each.headers["ratelimit-policy"] for each in told} == {'"account";q=2;w=4'}
+    assert [each.headers["ratelimit"].partition(";t=")[0] for each in told] == [
+        '"account";r=1', '"account";r=1', '"account";r=0', '"account";r=0',
+    ]  # fmt: skip
+    assert 1 <= int(told[-1].headers["retry-after"]) <= 2
+
+
+def test_an_account_without_limits_tells_nothing(simulator: Running) -> None:
+    assert not any(name.startswith("ratelimit") for name in ask(simulator, SEND).headers)
+
+
+def test_a_sender_that_waits_as_told_is_let_in(simulator: Running) -> None:
+    """`Retry-After` is never before the quota is there again."""
+    plan(simulator, limits={"rate_per_s": 0.5})
+    ask(simulator, SEND)
+    refused = ask(simulator, request(mail(), key="b"))
+    with simulator.control() as control:
+        control.advance(float(refused.headers["retry-after"]))
+
+    assert ask(simulator, request(mail(), key="b")).status == 200
