@@ -188,6 +188,34 @@ class MessagesFound(TypedDict):
     complete: Annotated[bool, _says("False: time was up before enough had come.")]
 
 
+class Field(TypedDict):
+    """A header field, decoded."""
+
+    name: str
+    value: str
+
+
+class Part(TypedDict):
+    """A part of a mail that has no parts of its own."""
+
+    number: int
+    media_type: str
+    name: Annotated[str, _says("A file name that can do no harm.")]
+    size_bytes: int
+    content_id: str | None
+    is_attachment: bool
+
+
+class Anatomy(TypedDict):
+    """What a mail consists of."""
+
+    headers: list[Field]
+    text: str | None
+    html: str | None
+    parts: list[Part]
+    trouble: Annotated[str | None, _says("What could not be shown.")]
+
+
 # --- attempts ---------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simulator.servers.control import attempts, events, health, messages, obligations, operating, plan, stream
+from simulator.servers.control import (
+    attempts,
+    events,
+    health,
+    messages,
+    obligations,
+    operating,
+    parts,
+    plan,
+    stream,
+)
 from simulator.servers.control import clock as clocks
 from simulator.servers.control import webhooks as webhook
 from simulator.servers.control.context import Context
@@ -28,7 +38,7 @@ from simulator.servers.control.said import Said
 from simulator.store import StoreError
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, attempts, events, webhook, obligations, stream, operating)
+NOUNS = (health, clocks, plan, messages, parts, attempts, events, webhook, obligations, stream, operating)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:

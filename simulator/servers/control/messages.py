@@ -56,7 +56,7 @@ async def list_messages(context: Context, asked: Asked) -> Response:
         limit=asked.given["limit"],
         newest_first=asked.given["newest_first"],
     )
-    found = await _all_shown(context, asked.account, page.found)
+    found = await all_shown(context, asked.account, page.found)
     return Said(shapes.Messages(messages=found, next=following(page.cursor)))
 
 
@@ -71,7 +71,7 @@ async def wait_for_messages(context: Context, asked: Asked) -> Response:
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
     return Said(
         shapes.MessagesFound(
-            messages=await _all_shown(context, asked.account, found[:limit]),
+            messages=await all_shown(context, asked.account, found[:limit]),
             next=following(found[limit - 1].number if len(found) > limit else None),
             complete=complete,
         )
@@ -79,15 +79,21 @@ async def wait_for_messages(context: Context, asked: Asked) -> Response:
 
 
 async def show_message(context: Context, asked: Asked) -> Response:
-    (found,) = await _all_shown(context, asked.account, [_acceptance(asked)])
+    (found,) = await all_shown(context, asked.account, [_acceptance(asked)])
     return Said(found)
 
 
-async def show_raw(context: Context, asked: Asked) -> Response:
+async def raw_of(context: Context, asked: Asked) -> bytes:
+    """Return the bytes of the mail that is asked for. Raises `Refusal`."""
     acceptance = _acceptance(asked)
     raw = await context.archive.raw(acceptance)
     if raw is None:
         raise Refusal(404, f"the bytes of {acceptance.id} are not kept any more")
+    return raw
+
+
+async def show_raw(context: Context, asked: Asked) -> Response:
+    raw = await raw_of(context, asked)
     # What senders send must not run as a page of ours.
     headers = {"x-content-type-options": "nosniff", "content-disposition": "attachment"}
     return Response(raw, media_type="message/rfc822", headers=headers)
@@ -105,7 +111,8 @@ def _wanted(asked: Asked) -> Search:
     return Search(**{each.name: asked.given[each.name] for each in FILTERS})
 
 
-async def _all_shown(context: Context, account: Account, found: Sequence[Acceptance]) -> list[shapes.Message]:
+async def all_shown(context: Context, account: Account, found: Sequence[Acceptance]) -> list[shapes.Message]:
+    """Return acceptances as the control API shows them."""
     copies = await context.archive.copies(account.name, found) if found else {}
     return [shown(each, copies[each.sha256]) for each in found]
 

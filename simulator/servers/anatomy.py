@@ -1,0 +1,239 @@
+"""A mail taken apart, for people who look at it: headers, text, HTML, attachments. Whatever a sender handed in.
+
+Nothing here may fail or take long on bytes that are no mail: headers that say nonsense, parts within parts within
+parts, characters that are none. What cannot be taken apart is said so, and its bytes are there to be looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.errors
+import email.header
+import email.message
+import email.parser
+import email.policy
+import mimetypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: So much of a mail is looked at.
+MAX_BYTES = 8 * 1024 * 1024
+#: So many parts, so many header fields, so many characters of a text or a field are shown.
+MAX_PARTS = 200
+MAX_FIELDS = 500
+MAX_TEXT_CHARS = 1_000_000
+MAX_FIELD_CHARS = 10_000
+#: Images within HTML, in all.
+MAX_INLINE_BYTES = 4 * 1024 * 1024
+MAX_NAME_CHARS = 150
+
+#: As a parameter of Content-Type; each level of a mail has one.
+_BOUNDARY = re.compile(rb"boundary\s*=", re.IGNORECASE)
+_CID = re.compile(r"cid:([^\s\"'<>)]+)", re.IGNORECASE)
+_BREAKS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A leaf of the mail."""
+
+    number: int
+    media_type: str
+    name: str
+    """A file name that is safe to save under: no folder, no leading dot, no character a shell would mind."""
+    size_bytes: int
+    content_id: str | None
+    is_attachment: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anatomy:
+    """What a mail consists of."""
+
+    headers: tuple[tuple[str, str], ...]
+    text: str | None
+    html: str | None
+    parts: tuple[Part, ...]
+    trouble: str | None = None
+    """What could not be shown, in one sentence."""
+
+
+def take_apart(raw: bytes) -> Anatomy:
+    """Return what a mail consists of."""
+    trouble = f"only the first {MAX_BYTES} bytes are shown" if len(raw) > MAX_BYTES else None
+    root = _parse(raw[:MAX_BYTES])
+    if root is None:
+        root = _parse(raw[:MAX_BYTES].partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        assert root is not None, "a mail without a body has no levels"
+        return Anatomy(
+            headers=_headers(root),
+            text=None,
+            html=None,
+            parts=(),
+            trouble=f"it has parts within parts more than {MAX_PARTS} times; look at its bytes",
+        )
+    leaves = list(_leaves(root))
+    if len(leaves) > MAX_PARTS:
+        trouble = f"only {MAX_PARTS} of its {len(leaves)} parts are shown"
+        leaves = leaves[:MAX_PARTS]
+    parts = tuple(_part(number, leaf) for number, leaf in enumerate(leaves))
+    return Anatomy(
+        headers=_headers(root),
+        text=_first(leaves, parts, "text/plain"),
+        html=_first(leaves, parts, "text/html"),
+        parts=parts,
+        trouble=trouble,
+    )
+
+
+def content_of(raw: bytes, number: int) -> tuple[Part, bytes] | None:
+    """Return a part and its bytes, decoded; None if there is no such part."""
+    root = _parse(raw)
+    if root is not None:
+        for found, leaf in enumerate(_leaves(root)):
+            if found == number:
+                return _part(number, leaf), _content(leaf)
+            if found >= MAX_PARTS:
+                break
+    return None
+
+
+def with_images(html: str, raw: bytes) -> str:
+    """Return HTML with the mail's own images put where it refers to them (RFC 2392): nothing else is fetched."""
+    wanted = {found.lower() for found in _CID.findall(html)}
+    root = _parse(raw) if wanted else None
+    images: dict[str, str] = {}
+    budget = MAX_INLINE_BYTES
+    for leaf in _leaves(root) if root is not None else ():
+        name = _content_id(leaf)
+        # The first of a name counts: mails with two are known.
+        if name is None or name.lower() not in wanted or name.lower() in images:
+            continue
+        content = _content(leaf)
+        if leaf.get_content_maintype() != "image" or len(content) > budget:
+            continue
+        budget -= len(content)
+        data = base64.b64encode(content).decode("ascii")
+        images[name.lower()] = f"data:{_media_type(leaf)};base64,{data}"
+    return _CID.sub(lambda found: images.get(found[1].lower(), "about:blank"), html)
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+class _AsItCame(email.policy.Compat32):
+    """Header values as they came: raw UTF-8 stays what it is. The newer policies parse them, and may fail."""
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        return value
+
+
+def _parse(raw: bytes) -> email.message.Message | None:
+    """Parse, or return None if the mail is so deep that nobody would wait for it."""
+    if len(_BOUNDARY.findall(raw)) > MAX_PARTS:
+        return None
+    try:
+        return email.parser.BytesParser(policy=_AsItCame()).parsebytes(raw)
+    except (RecursionError, ValueError, LookupError):
+        return None
+
+
+def _leaves(root: email.message.Message) -> Iterator[email.message.Message]:
+    for part in root.walk():
+        if not part.is_multipart():
+            yield part
+
+
+def _headers(root: email.message.Message) -> tuple[tuple[str, str], ...]:
+    return tuple((_shown(name), decoded(value)) for name, value in root.raw_items())[:MAX_FIELDS]
+
+
+def _first(leaves: list[email.message.Message], parts: tuple[Part, ...], media_type: str) -> str | None:
+    for leaf, part in zip(leaves, parts, strict=True):
+        if part.media_type == media_type and not part.is_attachment:
+            return _text(leaf)[:MAX_TEXT_CHARS]
+    return None
+
+
+def _part(number: int, leaf: email.message.Message) -> Part:
+    disposition = str(leaf.get("content-disposition", "")).strip().lower()
+    media_type = _media_type(leaf)
+    try:
+        given = leaf.get_filename()
+    except (ValueError, LookupError, TypeError):
+        given = None
+    return Part(
+        number=number,
+        media_type=media_type,
+        name=safe_name(decoded(given) if given else "", number, media_type),
+        size_bytes=len(_content(leaf)),
+        content_id=_content_id(leaf),
+        is_attachment=disposition.startswith("attachment")
+        or given is not None
+        or not media_type.startswith("text/"),
+    )
+
+
+def _media_type(leaf: email.message.Message) -> str:
+    media_type = leaf.get_content_type()
+    if media_type.startswith(("multipart/", "message/")):
+        return "text/plain"  # It says that it has parts and has none.
+    return (
+        media_type if re.fullmatch(r"[\w.+-]{1,100}/[\w.+-]{1,100}", media_type, re.ASCII) else "text/plain"
+    )
+
+
+def _content_id(leaf: email.message.Message) -> str | None:
+    given = leaf.get("content-id")
+    return None if given is None else _shown(str(given)).strip().removeprefix("<").removesuffix(">") or None
+
+
+def _content(leaf: email.message.Message) -> bytes:
+    try:
+        content = leaf.get_payload(decode=True)
+    except (ValueError, LookupError):
+        content = None
+    return content if isinstance(content, bytes) else b""
+
+
+def _text(leaf: email.message.Message) -> str:
+    content = _content(leaf)
+    charset = str(leaf.get_param("charset", "utf-8") or "utf-8")
+    for each in (charset, "utf-8"):
+        try:
+            return content.decode(each).replace("\r\n", "\n")
+        except (LookupError, ValueError):
+            continue
+    return content.decode("latin-1").replace("\r\n", "\n")
+
+
+def decoded(value: object) -> str:
+    """Return the text of a header field (RFC 2047), on one line."""
+    text = str(value)
+    try:
+        pieces = email.header.decode_header(text)
+        text = "".join(
+            piece if isinstance(piece, str) else piece.decode(charset or "latin-1", "replace")
+            for piece, charset in pieces
+        )
+    except (ValueError, LookupError, TypeError, email.errors.HeaderParseError):
+        pass  # Then it is shown as it came.
+    return _shown(text)
+
+
+def _shown(text: str) -> str:
+    """Return a text on one line, without what is no character, and not without end."""
+    clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _BREAKS.sub(" ", clean)[:MAX_FIELD_CHARS].strip()
+
+
+def safe_name(given: str, number: int, media_type: str) -> str:
+    """Return a file name that can do no harm wherever it is used."""
+    last = re.split(r"[/\\:]", given)[-1]
+    kept = "".join(letter if letter.isalnum() or letter in " ._-()+@" else "_" for letter in last)
+    kept = kept.strip(" .")
+    if len(kept) > MAX_NAME_CHARS:
+        stem, dot, ending = kept.rpartition(".")
+        kept = f"{stem[: MAX_NAME_CHARS - 20]}{dot}{ending[:19]}" if dot else kept[:MAX_NAME_CHARS]
+    return kept or f"part-{number}{mimetypes.guess_extension(media_type) or '.bin'}"
