@@ -19,7 +19,7 @@ from simulator.config.conditions import (
 from simulator.config.forms import PARAMETERS, read_text
 from simulator.config.lines import read_line
 from simulator.config.place import Place, did_you_mean, shown
-from simulator.provider.faults import FAULTS, NATURAL_STAGE, SPELLINGS, DecideFate, Fault, RefuseRecipients
+from simulator.provider.faults import FAULTS, SPELLINGS, DecideFate, Fault, RefuseRecipients, natural_stage
 from simulator.provider.plan import Rule
 
 RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
@@ -125,7 +125,7 @@ def _read_stages(
             there = ", ".join(dict.fromkeys(each for wire in wires for each in STAGES[wire]))
             raise place.wrong(f'the stage "{stage}" does not exist on {on}; its stages are {there}')
     if stage is None:
-        return {(wire, NATURAL_STAGE[wire][fault.name]) for wire in wires}
+        return {(wire, natural_stage(fault, wire)) for wire in wires}
     if not any(stage in fault.stages[wire] for wire in wires):
         fitting = dict.fromkeys(each for wire in wires for each in fault.stages[wire])
         raise place.wrong(
@@ -151,7 +151,7 @@ def _wires_of_spelling(
 ) -> list[str]:
     """`accept_then_X` may name the stage at which the mail is accepted, or that of the answer, or none."""
     given = data.get("stage", spelling_stage)
-    left = [wire for wire in wires if given in (spelling_stage, NATURAL_STAGE[wire][fault.name])]
+    left = [wire for wire in wires if given in (spelling_stage, natural_stage(fault, wire))]
     if not left:
         raise place.wrong(
             f'"{data["fault"]}" strikes at stage "{spelling_stage}", not at {shown(given)}; '

@@ -11,7 +11,7 @@ from simulator.config.greylist import greylist_as_json
 from simulator.config.limits import limit_as_json
 from simulator.config.webhooks import webhooks_as_json
 from simulator.provider.answer import RetryAfter, RetryAfterKind
-from simulator.provider.faults import NATURAL_STAGE
+from simulator.provider.faults import natural_stage
 from simulator.provider.plan import Pattern, Per, Rule, When
 from simulator.provider.provider import Account, Setup
 
@@ -23,7 +23,7 @@ def rule_as_json(rule: Rule) -> dict[str, Any]:
         return written
     data: dict[str, Any] = {"name": rule.name, "fault": rule.fault.name}
     stages = {stage for _, stage in rule.stages}
-    natural = {(wire, NATURAL_STAGE[wire][rule.fault.name]) for wire, _ in rule.stages}
+    natural = {(wire, natural_stage(rule.fault, wire)) for wire, _ in rule.stages}
     if natural != rule.stages and len(stages) == 1:
         data["stage"] = next(iter(stages))
     wires = {wire for wire, _ in rule.stages}

@@ -42,7 +42,7 @@ from simulator.provider.faults.stages import (
     WEBHOOK_STAGES,
     Stages,
 )
-from simulator.provider.faults.table import FAULTS, NATURAL_STAGE, SPELLINGS, Fault, Spelling
+from simulator.provider.faults.table import FAULTS, SPELLINGS, Fault, Spelling, natural_stage
 from simulator.provider.faults.webhooks import WebhookFault
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "BEFORE_THE_MAIL",
     "FAULTS",
     "HTTP_STAGES",
-    "NATURAL_STAGE",
     "SMTP_STAGES",
     "SPELLINGS",
     "WEBHOOK_STAGES",
@@ -83,4 +82,5 @@ __all__ = [
     "Throttle",
     "TruncateTheReply",
     "WebhookFault",
+    "natural_stage",
 ]

@@ -201,11 +201,9 @@ SPELLINGS: dict[str, Spelling] = {
 
 #: The stage a rule gets when it names none, by wire and fault: where the mail is about to be booked, if it can be there.
 _USUAL_STAGE = {"smtp": "message", "http": "accept", "webhook": "webhook"}
-NATURAL_STAGE: dict[str, dict[str, str]] = {
-    wire: {
-        name: usual if usual in fault.stages[wire] else fault.stages[wire][0]
-        for name, fault in FAULTS.items()
-        if wire in fault.stages
-    }
-    for wire, usual in _USUAL_STAGE.items()
-}
+
+
+def natural_stage(fault: Fault | type[Fault], wire: str) -> str:
+    """Return the stage at which a fault strikes on this wire if its rule names none."""
+    usual = _USUAL_STAGE[wire]
+    return usual if usual in fault.stages[wire] else fault.stages[wire][0]

@@ -21,10 +21,10 @@ from simulator.config import (
 from simulator.provider.faults import (
     AFTER_BOOKING,
     FAULTS,
-    NATURAL_STAGE,
     SPELLINGS,
     RefuseRecipients,
     ReplyWith,
+    natural_stage,
 )
 from simulator.provider.plan import Pattern, Who
 from tests.simulator.config.plans import about, one, sentence
@@ -35,7 +35,7 @@ from tests.simulator.provider.faults.samples import NEEDED
 def test_a_fault_without_a_stage_strikes_at_its_natural_one_on_its_wires(name: str) -> None:
     rule = one(fault=name, **NEEDED.get(name, {}))
 
-    assert rule.stages == {(wire, NATURAL_STAGE[wire][name]) for wire in FAULTS[name].stages}
+    assert rule.stages == {(wire, natural_stage(FAULTS[name], wire)) for wire in FAULTS[name].stages}
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
