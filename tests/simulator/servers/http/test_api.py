@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simulator.dialects.native.openapi import OPERATIONS, Operation
 from tests.simulator.running import Running, Sender, ask, mail, request
 from tests.simulator.servers.http.provider import SEND, accepted, is_yes, look_up, plan, the_attempt
 
@@ -73,3 +74,43 @@ def test_accounts_do_not_see_each_other(simulator: Running) -> None:
     assert accepted(simulator) == 0
     assert look_up(simulator, f"/v1/emails/{told['id']}").status == 404
     assert look_up(simulator, f"/v1/emails/{told['id']}", Authorization="Bearer shop-a").status == 200
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_every_operation_that_is_described_is_served(simulator: Running, operation: Operation) -> None:
+    """And every other method at its path is refused with the list of those that are."""
+    path = operation.path.replace("{id}", "msg_x")
+    ours = {each.method for each in OPERATIONS if each.path == operation.path}
+
+    served = ask(simulator, request(b"{" if operation.takes else None, method=operation.method, path=path))
+    other = ask(simulator, request(method="DELETE", path=path))
+
+    assert served.status in (200, *operation.problems)
+    assert (other.status, other.json["code"]) == (405, "method_not_allowed")
+    assert {each.strip() for each in other.headers["allow"].split(",")} - {"HEAD"} == ours
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/v1", "/v1/emails/", "/v1/emails/a/b", "/v1/emails/batch/x", "//v1/emails", "/V1/emails", "*"],
+)
+def test_what_is_nowhere_is_not_found(simulator: Running, path: str) -> None:
+    method = "OPTIONS" if path == "*" else "GET"
+
+    assert ask(simulator, request(method=method, path=path)).status in (400, 404)
+
+
+def test_an_account_may_have_paths_of_its_own(simulator: Running) -> None:
+    """With the header that names the key there; other accounts do not have them."""
+    plan(simulator, http={"aliases": {"/mail/send": "X-Request-Key"}})
+    data = request(mail(), path="/mail/send", headers={"X-Request-Key": "k"})
+    with simulator.control("shop-c") as control:
+        control.reset()
+
+    first, second = ask(simulator, data), ask(simulator, data)
+    foreign = request(mail(), path="/mail/send", headers={"Authorization": "Bearer shop-c"})
+
+    assert first.status == second.status == 200
+    assert second.headers["idempotency-replayed"] == "true"
+    assert ask(simulator, foreign).status == 404
+    assert ask(simulator, request(method="GET", path="/mail/send")).status == 405
