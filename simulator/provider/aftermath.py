@@ -6,7 +6,7 @@ Methods that change something to be remembered return notes; `Provider.remember`
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,11 +21,18 @@ from simulator.provider.events import (
     steps_of,
 )
 from simulator.provider.events import TOPIC as PUSHED
-from simulator.provider.fate import SUPPRESSES, Destiny, Fate, suppressed
+from simulator.provider.fate import Destiny, Fate, suppressed
 from simulator.provider.ledger import Acceptance
 from simulator.provider.notes import Noted, Notes
 from simulator.provider.suppression import TOPIC as SUPPRESSION
 from simulator.provider.suppression import Suppression, Suppressions, suppression_from
+
+#: Where mails are remembered to which something happens later than `LONG_S` after they were taken: by then a ledger
+#: may have let go of them.
+AHEAD = "ahead"
+LONG_S = 30.0
+#: After so many of those, the ones that are over are forgotten.
+TIDY = 1_000
 
 _USUAL = Destiny(fate=Fate.DELIVERED)
 
@@ -38,6 +45,7 @@ class Aftermath:
     events: EventLog = field(default_factory=EventLog)
     suppressions: Suppressions = field(default_factory=Suppressions)
     notes: Notes = field(default_factory=Notes)
+    _far: int = 0
 
     # --- mail ---------------------------------------------------------------------------------------
 
@@ -71,16 +79,31 @@ class Aftermath:
         notes: list[Noted] = []
         if not acceptance.destinies:
             return notes
+        last_s = 0.0
         for position, recipient in enumerate(acceptance.recipients):
-            if acceptance.destiny_of(recipient).fate not in SUPPRESSES:
-                continue
             for step in steps_of(acceptance, position):
+                last_s = max(last_s, step.after_s)
                 if step.suppressing is not None:
                     since = acceptance.accepted_at + timedelta(seconds=step.after_s)
                     notes += self.suppress(
                         Suppression(address=recipient, reason=step.suppressing, since=since)
                     )
+        if last_s > LONG_S:
+            last = acceptance.accepted_at + timedelta(seconds=last_s)
+            notes.append(self._note(AHEAD, acceptance.id, last.isoformat()))
+            self._far += 1
+            if self._far % TIDY == 0:
+                now = acceptance.accepted_at
+                notes += self.past(id_ for id_, over in self.ahead().items() if over < now)
         return notes
+
+    def ahead(self) -> dict[str, datetime]:
+        """Return the mails to which something happens long after they were taken: when the last of it does."""
+        return {id_: datetime.fromisoformat(last) for id_, last in self.notes.all(AHEAD).items()}
+
+    def past(self, ids: Iterable[str]) -> list[Noted]:
+        """Nothing happens to these mails any more."""
+        return [self._note(AHEAD, id_, None) for id_ in ids]
 
     # --- by hand ------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from simulator.provider.notices import Notice, notice_as_facts, notice_from
 #: So many deliveries that are over are kept for whoever asks.
 KEPT = 10_000
 #: So many may wait; beyond that the oldest is given up, or a receiver that is away would cost memory without end.
-WAITING = 100_000
+WAITING = 50_000
 #: Longest time a receiver may ask us to stay away (Retry-After), in seconds.
 LONGEST_PAUSE_S = 86_400.0
 

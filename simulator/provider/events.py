@@ -6,6 +6,7 @@ one JSON shape. Ids and times follow from the acceptance alone, so that a restar
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import heapq
 import json
@@ -20,9 +21,12 @@ from simulator.provider.fate import Happening, MtaReply, Step, timeline
 from simulator.provider.ledger import Acceptance
 
 #: So many events of an account are kept for whoever asks; older ones are gone.
-KEPT = 50_000
-#: So many acceptances may wait until somebody wants to know what became of them; of older ones nobody is told.
-WAITING = 100_000
+KEPT = 10_000
+#: So many acceptances may wait until somebody wants to know what became of them; of older ones nobody is told. It is
+#: more than the window of a ledger, so that a restart loses none of those.
+WAITING = 6_000
+#: So many events may lie ahead; of mails beyond that only the beginning is told.
+AHEAD = 100_000
 
 #: Where events that were pushed by hand are remembered, see `simulator.provider.notes`, and how many of them.
 TOPIC = "event"
@@ -101,6 +105,8 @@ def steps_of(acceptance: Acceptance, position: int) -> tuple[Step, ...]:
 
 def events_of(acceptance: Acceptance) -> Iterator[Event]:
     """Yield all that will ever happen to a mail, recipient by recipient."""
+    # Events outlive the window of the ledger; headers are most of a mail's facts and are looked up if a rule asks.
+    acceptance = dataclasses.replace(acceptance, headers=())
     for position in range(len(acceptance.recipients)):
         for number, step in enumerate(steps_of(acceptance, position)):
             yield Event(
@@ -245,7 +251,8 @@ class EventLog:
         """Let happen what is due at `now`; return the number of the last event that has happened."""
         while self._fresh:
             for event in events_of(self._fresh.popleft()):
-                self.push(event)
+                if event.at <= now or len(self._coming) < AHEAD:
+                    self.push(event)
         while self._coming and self._coming[0][0] <= now:
             self.happened.append(heapq.heappop(self._coming)[2])
         if len(self.happened) > 2 * self.kept:
@@ -263,6 +270,10 @@ class EventLog:
     def next_at(self) -> datetime | None:
         """Return when the next event happens, as far as `advance` has looked; None: none is on its way."""
         return self._coming[0][0] if self._coming else None
+
+    def awaited(self) -> set[str]:
+        """Return the acceptances that `advance` has still to look at."""
+        return {each.id for each in self._fresh}
 
     def is_fresh(self) -> bool:
         """Tell whether there are acceptances that `advance` has not looked at."""

@@ -326,6 +326,14 @@ class PlanState:
             early_s=early_s,
         )
 
+    @property
+    def asks_for_headers_of_events(self) -> bool:
+        """Tell whether a rule of stage `webhook` wants to know a mail's headers."""
+        return any(
+            self.plan.rules[position].who.headers
+            for position in self._by_stage.get(("webhook", "webhook"), ())
+        )
+
     def strike_event(self, moment: Moment, now: datetime) -> list[Rule]:
         """Return the rules that hit an event on its way to a webhook, in order: each of them changes it."""
         places = self._by_stage.get(("webhook", moment.stage))

@@ -633,12 +633,30 @@ class Provider:
         """Return how an event that has happened is told to the account's webhook."""
         account = self.account(event.account, now)
         now = account.clock.now(now)
-        notices = tell(event, account.plan, now)
+        notices = tell(event, account.plan, now, lambda: self._headers(account, event))
         if notices[0].rules:
             attempt = "att_0" if event.mail is None else event.mail.attempt
             said = f"{event.type}: {len(notices)} {'notice' if len(notices) == 1 else 'notices'}"
             self._enter_decision(account, attempt, "webhook", notices[0].rules, said, now)
         return notices
+
+    def _headers(self, account: Account, event: Event) -> tuple[tuple[str, str], ...]:
+        acceptance = None if event.email_id is None else account.ledger.get(event.email_id)
+        return () if acceptance is None else acceptance.headers
+
+    def take_up(self, now: datetime) -> None:
+        """After a restart: mind the mails to which something is still to happen, however long ago they were taken."""
+        for account in self.accounts.values():
+            at, aftermath = account.clock.now(now), account.aftermath
+            minded = aftermath.events.awaited()
+            over = []
+            for id_, last in aftermath.ahead().items():
+                acceptance = account.ledger.get(id_) if last >= at and id_ not in minded else None
+                if acceptance is not None:
+                    aftermath.events.book(acceptance)
+                elif id_ not in minded:
+                    over.append(id_)
+            self.remember(aftermath.past(over))
 
     def remember(self, notes: Iterable[Noted], *, known: bool = True) -> None:
         """Make notes durable. `known` False: whoever wrote them keeps them in mind, so that nobody else need."""

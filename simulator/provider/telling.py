@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 from datetime import datetime
 
 from simulator.provider.deliveries import keyed
@@ -13,10 +14,18 @@ from simulator.provider.message import Moment
 from simulator.provider.notices import Notice, notice_of
 from simulator.provider.plan import PlanState
 
+Headers = Callable[[], tuple[tuple[str, str], ...]]
 
-def tell(event: Event, plan: PlanState, now: datetime) -> list[Notice]:
-    """Return the notices of an event; the rules that struck stand in each. `now` is the account's time."""
-    rules = plan.strike_event(moment_of(event), now)
+
+def tell(event: Event, plan: PlanState, now: datetime, headers: Headers = lambda: ()) -> list[Notice]:
+    """Return the notices of an event; the rules that struck stand in each. `now` is the account's time.
+
+    `headers` gives those of the event's mail; it is asked only if a rule wants to know.
+    """
+    moment = moment_of(event)
+    if plan.asks_for_headers_of_events:
+        moment = dataclasses.replace(moment, headers=headers())
+    rules = plan.strike_event(moment, now)
     notices = [notice_of(event)]
     for rule in rules:
         assert isinstance(rule.fault, WebhookFault), "rules of stage webhook have faults of stage webhook"
@@ -54,7 +63,6 @@ def moment_of(event: Event) -> Moment:
         recipients=recipients,
         key=event.mail.key,
         message_id=event.mail.message_id,
-        headers=event.mail.headers,
         event=event.type,
     )
 

@@ -274,6 +274,7 @@ class Service:
         )
         self.recalled_plans = plans.recall(self.provider, self.options.setup, self.options.tenancy, now)
         self.provider.restore(history, now)
+        self.provider.take_up(now)
 
     def _moved(self) -> None:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.provider.aftermath import Aftermath
+from simulator.provider.aftermath import TIDY, Aftermath
 from simulator.provider.events import PUSHED_KEPT
 from simulator.provider.fate import Destiny, Fate, suppressed
 from simulator.provider.suppression import Suppression
@@ -78,3 +78,28 @@ def test_the_oldest_notes_of_pushed_events_go() -> None:
         (str(PUSHED_KEPT + 1), False),
         ("1", True),
     ]
+
+
+def test_what_happens_long_after_is_remembered_until_it_is_over() -> None:
+    """A ledger may have let go of the mail by then."""
+    it = Aftermath(account="default")
+    far = Destiny(fate=Fate.OPENED, after_s=3600, suppresses=False)
+    (note,) = it.book(acceptance(1, destinies=((BOB, far),)))
+    it.notes.keep(note)
+
+    assert it.ahead() == {"msg_1": after(3600)}
+    assert it.book(acceptance(2, destinies=((BOB, Destiny(fate=Fate.DELIVERED, after_s=5)),))) == []
+    for each in it.past(["msg_1"]):
+        it.notes.keep(each)
+    assert it.ahead() == {}
+
+
+def test_those_that_are_over_are_forgotten_in_time() -> None:
+    it = Aftermath(account="default")
+    far = Destiny(fate=Fate.OPENED, after_s=60)
+    for number in range(1, 2 * TIDY + 1):
+        booked = acceptance(number, destinies=((BOB, far),), accepted_at=after(number))
+        for note in it.book(booked):
+            it.notes.keep(note)
+
+    assert 60 <= len(it.ahead()) <= TIDY + 61

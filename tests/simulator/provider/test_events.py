@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,19 @@ def test_old_events_are_forgotten_and_numbers_go_on() -> None:
     kept = list(log.since(0))
     assert [number for number, _ in kept] == list(range(log.first, 101))
     assert kept[-1][1].email_id == "msg_100"
+
+
+def test_headers_are_let_go_and_what_lies_ahead_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory does not follow the ledger: an event keeps what it tells."""
+    monkeypatch.setattr("simulator.provider.events.AHEAD", 10)
+    log = EventLog()
+    for number in range(1, 101):
+        log.book(acceptance(number, headers=(("Subject", "x"),)))
+    log.advance(NOW)
+
+    assert len(types(log)) == 100
+    assert 100 < log.advance(after(60)) <= 110
+    assert {event.mail.headers for _, event in log.since(0) if event.mail is not None} == {()}
 
 
 def test_an_instant_is_written_in_utc() -> None:

@@ -41,7 +41,7 @@ from simulator.provider.faults import (
     TruncateTheReply,
 )
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.ledger import AttemptState, Booked, Decided, Sent, Tried, Wiped
+from simulator.provider.ledger import Acceptance, AttemptState, Booked, Decided, NoPast, Sent, Tried, Wiped
 from simulator.provider.limits import Limits
 from simulator.provider.lookup import Query
 from simulator.provider.obligations import Obligation
@@ -449,6 +449,36 @@ def test_the_same_key_in_two_accounts_is_two_keys() -> None:
     submission = mail(dialect="native", key="k")
 
     assert [send(it, submission, account=name)[1].accepted for name in ("default", "x")] == [(BOB,), (BOB,)]  # type: ignore[union-attr]
+
+
+def test_what_lies_ahead_is_taken_up_after_a_restart_though_the_window_is_past() -> None:
+    """A complaint of tomorrow about a mail that is long out of memory; one that is gone from the ledger is forgotten."""
+    far = rule(DecideFate(fate=Fate.COMPLAINT, after_s=86_400), ("smtp", "message"), when=When(times=2))
+    first = provider(planned(far))
+    for each in (BOB, ANN):
+        send(first, mail(each))
+    records = first.records()
+    (old, _) = (each.acceptance for each in records if isinstance(each, Booked))
+    it = provider(planned())
+    it.restore([each for each in records if not isinstance(each, Booked | Tried)], after(60))
+    it.accounts["default"].ledger.past = OnlyPast(old)
+    it.accounts["default"].ledger._newest = 99
+    it.take_up(after(60))
+    log = it.accounts["default"].aftermath.events
+    log.advance(after(90_000))
+
+    assert [(event.type, event.recipient) for _, event in log.since(0)][-1] == ("email.complained", BOB)
+    assert it.accounts["default"].aftermath.ahead().keys() == {old.id}
+
+
+class OnlyPast(NoPast):
+    """A store that knows one mail."""
+
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
+
+    def get(self, account: str, id_: str) -> Acceptance | None:
+        return self._acceptance if id_ == self._acceptance.id else None
 
 
 # --- refusing ---------------------------------------------------------------------------------------

@@ -48,8 +48,16 @@ def test_a_rule_may_mean_anything_that_is_known_of_the_mail() -> None:
     )
     plan = state(rule(LoseIt(), "r", wanted))
 
-    assert tell(BOBS, plan, NOW)[0].lost
-    assert not tell(ANNS, plan, NOW)[0].lost
+    assert tell(BOBS, plan, NOW, lambda: MAIL.headers)[0].lost
+    assert not tell(BOBS, plan, NOW)[0].lost
+    assert not tell(ANNS, plan, NOW, lambda: MAIL.headers)[0].lost
+
+
+def test_headers_are_looked_up_only_for_a_rule_that_asks() -> None:
+    def nobody() -> tuple[tuple[str, str], ...]:
+        raise AssertionError("nobody asked")
+
+    assert tell(BOBS, state(rule(LoseIt(), "all")), NOW, nobody)[0].lost
 
 
 def test_a_pushed_event_is_matched_by_what_it_says() -> None:
