@@ -158,6 +158,14 @@ class ControlClient:
         """Wait until `count` attempts match; raise `TimeoutError` if they do not come."""
         return self._wait("attempts", count, timeout_s, filters)
 
+    def decisions(self) -> list[Json]:
+        """Return the decision log, oldest first: which rules struck which attempt where."""
+        return self._all("decisions", {})
+
+    def replay(self) -> Json:
+        """Return a plan that strikes again what struck in the account (`set_plan` takes it)."""
+        return self._json("GET", "replay")
+
     # --- what became of mail ------------------------------------------------------------------------
 
     def events(self, **filters: str) -> list[Json]:

@@ -106,12 +106,20 @@ class PlanGiven(TypedDict, total=False):
     magic: dict[str, Any]
     webhooks: dict[str, Any]
     greylist: dict[str, Any] | None
+    replay: Annotated[list[dict[str, Any]], _says("What struck in a former run, as `GET replay` gives it.")]
 
 
 class RulesToAdd(TypedDict):
     """Rules in the plan language, to be appended."""
 
     rules: Annotated[list[Rule], _says("May be called `rule`, as in TOML.")]
+
+
+class ReplayShown(TypedDict):
+    """How far a replay is."""
+
+    recorded: Annotated[int, _says("How much struck in the former run.")]
+    struck: Annotated[int, _says("How much of that has struck again.")]
 
 
 class PlanShown(TypedDict):
@@ -128,6 +136,7 @@ class PlanShown(TypedDict):
     magic: dict[str, Any]
     webhooks: dict[str, Any]
     greylist: dict[str, Any] | None
+    replay: Annotated[ReplayShown | None, _says("How much of a recording has struck again.")]
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -349,6 +358,29 @@ class Decision(TypedDict):
     rules: list[str]
     answer: str
     at: Time
+
+
+class Decisions(TypedDict):
+    """A page of the decision log."""
+
+    decisions: list[Decision]
+    next: Next
+
+
+class Replay(TypedDict):
+    """A plan in the plan language that strikes again what struck; `PUT plan` and `serve --replay` take it."""
+
+    seed: int
+    idempotency: dict[str, Any]
+    limits: dict[str, Any]
+    limit: list[dict[str, Any]]
+    smtp: dict[str, Any]
+    http: dict[str, Any]
+    batch: dict[str, Any]
+    magic: dict[str, Any]
+    webhooks: dict[str, Any]
+    greylist: dict[str, Any] | None
+    replay: list[dict[str, Any]]
 
 
 # --- webhooks ---------------------------------------------------------------------------------------

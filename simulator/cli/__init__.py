@@ -18,8 +18,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from simulator import __version__
+from simulator.cli.decisions import decisions
 from simulator.cli.plan import plan
-from simulator.cli.remote import FAILED, OK, SETUP, Trouble, ask, print_json, read_configuration, remote
+from simulator.cli.remote import (
+    FAILED,
+    OK,
+    SETUP,
+    Trouble,
+    ask,
+    print_json,
+    read_configuration,
+    read_recording,
+    remote,
+)
 
 if TYPE_CHECKING:
     from simulator.client import ControlClient
@@ -60,6 +71,7 @@ def cli() -> None:
 
 
 cli.add_command(plan)
+cli.add_command(decisions)
 
 
 # --- serve ------------------------------------------------------------------------------------------
@@ -82,6 +94,7 @@ cli.add_command(plan)
 @click.option("--keep-count", metavar="N", help="Keep the newest N mails.")
 @click.option("--keep-bytes", metavar="SIZE", help="Keep so many bytes of mail (2GB).")
 @click.option("--plan", metavar="PLAN", help="The fault plan every account begins with: a file (TOML or JSON), or the name of one that comes along (simulator plan list).")  # fmt: skip
+@click.option("--replay", metavar="FILE", help="Strike again what struck in a former run (simulator decisions --save).")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
 @click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
 @click.option("--webhook-url", metavar="URL", help="Where events are told, unless a plan says it.")
@@ -104,6 +117,7 @@ def serve(
     keep_count: str | None,
     keep_bytes: str | None,
     plan: str | None,
+    replay: str | None,
     seed: int | None,
     admin_token: str | None,
     webhook_url: str | None,
@@ -123,7 +137,12 @@ def serve(
     from simulator.servers.tls import TlsOptions
     from simulator.store import Durability, StoreError
 
-    configuration = Configuration() if plan is None else read_configuration(plan)
+    if plan is not None and replay is not None:
+        raise click.UsageError("--plan and --replay both say what goes wrong; give one of them")
+    if replay is not None:
+        configuration = read_recording(replay)
+    else:
+        configuration = Configuration() if plan is None else read_configuration(plan)
     if seed is None:
         # A plan that names its seed has chosen; 0 is what a plan without one has.
         seed = configuration.setup.plan.seed or fresh_seed()

@@ -60,6 +60,15 @@ def read_configuration(plan: str) -> Configuration:
         raise Trouble(str(problem)) from problem
 
 
+def read_recording(file: str) -> Configuration:
+    """Read what struck in a former run."""
+    configuration = read_configuration(file)
+    setups = (configuration.setup, *(tenant.setup for _, tenant in configuration.tenancy.tenants))
+    if all(setup.plan.recorded is None for setup in setups):
+        raise Trouble(f'{file}: it has no "replay"; give what simulator decisions --save has written')
+    return configuration
+
+
 def read_plan(plan: str) -> Setup:
     """Read the plan of one account, by path or name."""
     from simulator.config import PlanError, read_plan_file

@@ -15,7 +15,7 @@ from simulator.config.plan import PLAN_KEYS, read_plan, read_plan_file
 from simulator.config.rules import RULE_KEYS, read_rules
 from simulator.config.sentences import explain
 from simulator.config.shipped import shipped_plans
-from simulator.config.written import plan_as_json, rule_as_json
+from simulator.config.written import plan_as_json, recording_as_json, rule_as_json
 
 __all__ = [
     "KNOWN_AT",
@@ -35,6 +35,7 @@ __all__ = [
     "read_plan",
     "read_plan_file",
     "read_rules",
+    "recording_as_json",
     "rule_as_json",
     "shipped_plans",
     "warnings",

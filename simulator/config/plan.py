@@ -15,6 +15,7 @@ from simulator.config.keys import read_keys
 from simulator.config.limits import read_limit, read_limits
 from simulator.config.magic import read_magic
 from simulator.config.place import Place, refuse_unknown, shown
+from simulator.config.replay import read_replay
 from simulator.config.rules import read_rules
 from simulator.config.shipped import load_named, load_shipped
 from simulator.config.smtp import read_smtp
@@ -36,6 +37,7 @@ PLAN_KEYS = (
     "magic",
     "webhooks",
     "greylist",
+    "replay",
 )
 #: Keys that are not about one account.
 WHOLE_PROVIDER = ("accounts", "access", "retention")
@@ -91,9 +93,10 @@ def read_setup(
         for table, (part, read) in _TABLES.items()
         if table in data
     }
+    recorded = base.plan.recorded if "replay" not in data else read_replay(data["replay"], place)
     return replace(
         base,
-        plan=Plan(rules=tuple(rules) if has_rules else base.plan.rules, seed=seed),
+        plan=Plan(rules=tuple(rules) if has_rules else base.plan.rules, seed=seed, recorded=recorded),
         limit=read_limit(data["limit"], place) if "limit" in data else base.limit,
         **tables,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,10 +15,11 @@ from simulator.config.conditions import (
     read_who,
     where_known,
 )
-from simulator.config.forms import PARAMETERS, read_text
+from simulator.config.fault import read_fault
+from simulator.config.forms import read_text
 from simulator.config.lines import read_line
 from simulator.config.place import Place, did_you_mean, shown
-from simulator.provider.faults import FAULTS, SPELLINGS, DecideFate, Fault, RefuseRecipients, natural_stage
+from simulator.provider.faults import Fault, natural_stage
 from simulator.provider.plan import Rule
 
 RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
@@ -48,28 +48,15 @@ def _read_rule(data: object, source: str, number: int) -> Rule:
     if "name" in data:
         place = place.at(f"rule {number} ({shown(name)})")
 
-    fault_name, spelling_stage, defaults = _fault_named(place, data)
-    kind = FAULTS[fault_name]
     given = dict(data)
-    if kind in (DecideFate, RefuseRecipients) and "recipients" in given and "recipient" not in given:
+    if (
+        given.get("fault") in ("fate", "refuse_recipients")
+        and "recipients" in given
+        and "recipient" not in given
+    ):
         # Whom it means reads better in the plural; it is the same condition.
         given["recipient"] = given.pop("recipients")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    for key in given:
-        if key in RULE_KEYS or key in fields:
-            continue
-        if key in PARAMETERS:
-            having = [f'"{other}"' for other, it in FAULTS.items() if _has_field(it, key)]
-            raise place.wrong(
-                f'the fault "{data["fault"]}" has no key "{key}"; it belongs to {" and ".join(having)}'
-            )
-        raise place.wrong(f'there is no key "{key}"; {did_you_mean(key, (*RULE_KEYS, *fields))}')
-    parameters = defaults | {key: PARAMETERS[key](place, key, given[key]) for key in fields if key in given}
-    for key, field in fields.items():
-        if key not in parameters and field.default is dataclasses.MISSING:
-            raise place.wrong(f'the fault "{data["fault"]}" needs the key "{key}"')
-    fault = kind(**parameters)
-
+    fault, spelling_stage = read_fault(place, given, RULE_KEYS)
     who, wires = read_who(place, given)
     wires = _wires_of_fault(place, data, fault, wires)
     when, sticks_to_mail = read_when(place, given)
@@ -85,25 +72,6 @@ def _read_rule(data: object, source: str, number: int) -> Rule:
         per=per,
         sticks_to_mail=sticks_to_mail,
         written=json.dumps({"name": name} | dict(data), ensure_ascii=False),
-    )
-
-
-def _has_field(kind: type[Fault], key: str) -> bool:
-    return any(field.name == key for field in dataclasses.fields(kind))
-
-
-def _fault_named(place: Place, data: Mapping[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
-    """Return the fault's own name, the stage its spelling fixes, and the spelling's defaults."""
-    if "fault" not in data:
-        raise place.wrong(f'the key "fault" is missing; known are {", ".join(sorted({*FAULTS, *SPELLINGS}))}')
-    given = data["fault"]
-    if isinstance(given, str) and given in FAULTS:
-        return given, None, {}
-    if isinstance(given, str) and given in SPELLINGS:
-        spelling = SPELLINGS[given]
-        return spelling.fault, spelling.stage, dict(spelling.defaults)
-    raise place.wrong(
-        f'"fault" is {shown(given)}, which is no fault; {did_you_mean(given, {*FAULTS, *SPELLINGS})}'
     )
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from simulator.config.greylist import greylist_as_json
 from simulator.config.limits import limit_as_json
+from simulator.config.replay import recorded_as_json, replay_as_json
 from simulator.config.webhooks import webhooks_as_json
-from simulator.provider.answer import RetryAfter, RetryAfterKind
 from simulator.provider.faults import natural_stage
-from simulator.provider.plan import Pattern, Per, Rule, When
+from simulator.provider.faults.written import as_table
+from simulator.provider.ledger import Decision
+from simulator.provider.limits import Limits
+from simulator.provider.plan import Pattern, Per, PlanState, Rule, When
 from simulator.provider.provider import Account, Setup
+from simulator.provider.replay import ReplayState
+
+#: Limits that look at one mail only: a replay holds them like the first run.
+_SIZES = ("max_size_bytes", "max_recipients")
 
 
 def rule_as_json(rule: Rule) -> dict[str, Any]:
@@ -45,21 +53,7 @@ def rule_as_json(rule: Rule) -> dict[str, Any]:
         data["per"] = rule.per.value
     if rule.sticks_to_mail:
         data["sticks"] = "mail"
-    for parameter in dataclasses.fields(rule.fault):
-        value = getattr(rule.fault, parameter.name)
-        if value is not None and value != parameter.default:
-            data[parameter.name] = _written_retry(value) if isinstance(value, RetryAfter) else value
-    return data
-
-
-def _written_retry(retry: RetryAfter) -> float | str:
-    match retry.kind:
-        case RetryAfterKind.SECONDS:
-            return retry.seconds
-        case RetryAfterKind.DATE:
-            return f"date:{retry.seconds:.9f}".rstrip("0").rstrip(".")
-        case _:
-            return retry.kind.value
+    return data | as_table(rule.fault)
 
 
 def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
@@ -70,13 +64,34 @@ def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
             rule_as_json(each.rule) | {"seen": each.seen, "fired": each.fired, "over": each.over}
             for each in account.plan.tally(account.clock.now(now))
         ],
+        "replay": _progress(account.plan),
     } | settings_as_json(account.setup)
+
+
+def _progress(state: PlanState) -> dict[str, int] | None:
+    return {"recorded": state.recorded, "struck": state.struck} if isinstance(state, ReplayState) else None
+
+
+def recording_as_json(setup: Setup, decisions: Iterable[Decision], *, seed: int) -> dict[str, Any]:
+    """Return a plan that does again what was decided, without rules, limits on throughput and magic of its own."""
+    settings = settings_as_json(setup)
+    limits = settings["limits"] | dict.fromkeys(
+        field.name for field in dataclasses.fields(Limits) if field.name not in _SIZES
+    )
+    settings |= {
+        "limits": limits | {"burst": 1},
+        "limit": [],
+        "magic": settings["magic"] | {"on": False},
+        "greylist": None,
+    }
+    return {"seed": seed} | settings | {"replay": replay_as_json(decisions)}
 
 
 def setup_as_json(setup: Setup) -> dict[str, Any]:
     """Return a whole plan in the plan language, as `PUT plan` takes it."""
     rules = [rule_as_json(rule) for rule in setup.plan.rules]
-    return {"seed": setup.plan.seed, "rules": rules} | settings_as_json(setup)
+    recorded = {} if setup.plan.recorded is None else {"replay": recorded_as_json(setup.plan.recorded)}
+    return {"seed": setup.plan.seed, "rules": rules} | settings_as_json(setup) | recorded
 
 
 def settings_as_json(setup: Setup) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, N
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
 from simulator.provider.magic import Magic, MagicState
 from simulator.provider.obligations import Obligation
+from simulator.provider.occasions import Occasions
 from simulator.provider.plan import Plan, PlanState
+from simulator.provider.replay import state_of
 from simulator.provider.smtp import SmtpRules
 from simulator.provider.webhooks import WebhookRules
 
@@ -65,6 +67,7 @@ class Account:
     decisions: list[Decision] = field(default_factory=list)
     """The newest ones."""
     obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
+    occasions: Occasions = field(default_factory=Occasions)
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
@@ -75,7 +78,7 @@ class Account:
         return cls(
             name=name,
             setup=setup,
-            plan=PlanState(setup.plan, planted_at=now),
+            plan=state_of(setup.plan, now),
             limiter=Limiter(limits=setup.throughput),
             magic=MagicState(setup.magic, planted_at=now),
             aftermath=Aftermath(account=name),
@@ -98,6 +101,6 @@ class Account:
         if setup.greylist != self.setup.greylist:
             self.greylist = GreylistState()
         self.setup = setup
-        self.plan = PlanState(setup.plan, planted_at=now)
+        self.plan = state_of(setup.plan, now)
         self.limiter = self.limiter.renewed(setup.throughput)
         self.magic = MagicState(setup.magic, planted_at=now)

@@ -22,6 +22,7 @@ from simulator.provider.answer import (
     Words,
 )
 from simulator.provider.idempotency import Kept
+from simulator.provider.strike import Held
 
 _KINDS: dict[str, type[Accepted | Refused | Reply]] = {
     kind.__name__.lower(): kind for kind in (Accepted, Refused, Reply)
@@ -51,6 +52,28 @@ def read(text: str, attempt: str) -> tuple[str, Kept]:
         failed=facts["failed"],
     )
     return facts["key"], kept
+
+
+def held_as_json(held: Held) -> str:
+    """Write down what a limit said."""
+    facts = {
+        "rule": held.rule,
+        "limit": held.limit,
+        "per": held.per,
+        "scope": held.scope,
+        "says": _plain(held.words),
+    }
+    return json.dumps(facts, ensure_ascii=True, separators=(",", ":"))
+
+
+def held_from(facts: dict[str, Any]) -> Held:
+    """Read again what a limit said. Raise `ValueError`, `KeyError` or `TypeError` for damage."""
+    words = _item(facts["says"])
+    known = {key: facts[key] for key in ("rule", "limit", "per", "scope")}
+    texts = [each for each in known.values() if each is not None]
+    if not isinstance(words, Refused) or not all(isinstance(each, str) for each in (known["rule"], *texts)):
+        raise ValueError("this is nothing that a limit says")
+    return Held(words=words, **known)
 
 
 def _plain(words: Words) -> dict[str, Any]:

@@ -154,6 +154,17 @@ _VALUES = attrgetter(*_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """What one rule did in a decision: enough to do it again."""
+
+    rule: str
+    fault: str
+    """The fault with its parameters, as JSON in the plan language."""
+    recipients: tuple[str, ...] | None = None
+    """Those it hit, where each recipient is hit or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """A line of the decision log: which rules hit which attempt where, and what they made of it."""
 
@@ -164,6 +175,15 @@ class Decision:
     rules: tuple[str, ...]
     answer: str
     at: datetime
+    wire: str = ""
+    """Empty in ledgers of former versions, whose decisions cannot be replayed."""
+    mail: str = ""
+    """The mail by its recipients (`to:…`); empty: nothing was known of it."""
+    nth: int = 0
+    """In which attempt of this mail; where none was known, on which occasion of this stage."""
+    struck: tuple[Struck, ...] = ()
+    held: str | None = None
+    """What a limit said, as JSON (`simulator.provider.kept`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

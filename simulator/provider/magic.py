@@ -26,7 +26,8 @@ from simulator.provider.faults import (
     TruncateTheReply,
 )
 from simulator.provider.message import Moment
-from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, Strike, When, Who
+from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, When, Who
+from simulator.provider.strike import Strike
 
 MAGIC_DOMAIN = "magic.test"
 

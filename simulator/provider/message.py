@@ -84,6 +84,8 @@ class Moment:
     """The type of the event that a webhook is about (stage `webhook`); else None."""
     command: str = ""
     """SMTP: `EHLO` or `HELO`, where both come to the same stage."""
+    occasion: tuple[str, int] = ("", 0)
+    """The mail by its recipients and in which of its attempts; with nothing known of it, on which occasion of this stage."""
 
     @property
     def mail(self) -> str:
@@ -92,10 +94,16 @@ class Moment:
         The key or the Message-ID would be changed by exactly the senders we hunt, so recipients come
         first: in a certification each obligation has a recipient of its own.
         """
-        named = (self.recipient,) if self.recipient is not None else self.recipients
-        if named:
-            return "to:" + ",".join(sorted(named))
+        if self.recipient is not None or self.recipients:
+            return mail_to(self.recipient, self.recipients)
         return f"id:{self.message_id or self.key or self.connection}"
+
+
+def mail_to(recipient: str | None, recipients: tuple[str, ...]) -> str:
+    """Return what a mail is called by those it goes to."""
+    if recipient is not None:
+        return f"to:{recipient}"
+    return f"to:{recipients[0]}" if len(recipients) == 1 else "to:" + ",".join(sorted(recipients))
 
 
 def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:

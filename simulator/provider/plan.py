@@ -10,27 +10,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
-from simulator.provider.answer import Answer, RefusedRecipient, Slow, followed_by, goes_on
-from simulator.provider.fate import Destiny
-from simulator.provider.faults import (
-    DecideFate,
-    Drop,
-    Fault,
-    FindEverything,
-    FindNothing,
-    FindWhatWas,
-    RefuseEhlo,
-    RefuseRecipients,
-    TellBeforeTheAnswer,
-)
-from simulator.provider.lookup import PLAIN, View
+from simulator.provider.faults import Fault, RefuseEhlo
 from simulator.provider.message import Moment, header
+from simulator.provider.strike import Held, Hit, Hits, Strike, by_recipient
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +134,21 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A strike of a former run, and where it belongs."""
+
+    wire: str
+    stage: str
+    mail: str
+    """The mail by its recipients (`to:…`); empty: nothing was known of it."""
+    nth: int
+    """In which attempt of this mail; where none was known, on which occasion of this stage."""
+    hits: tuple[Hit, ...] = ()
+    held: Held | None = None
+    """What a limit said; there are no hits then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The ordered rules of an account. The first rule that strikes decides.
 
@@ -154,40 +157,8 @@ class Plan:
 
     rules: tuple[Rule, ...] = ()
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
-    """What the plan decided for one moment."""
-
-    rules: tuple[str, ...]
-    answer: Answer | None = None
-    drop: bool = False
-    refused: tuple[RefusedRecipient, ...] = ()
-    early_s: float | None = None
-    """Not None: its events are told first, and the answer waits for that, at most so long."""
-    destinies: tuple[tuple[str, Destiny], ...] = ()
-    """What becomes of the mail to which recipient, if it is booked."""
-    view: View = PLAIN
-    """How a look-up sees the ledger."""
-
-    @property
-    def is_final(self) -> bool:
-        """Tell whether nothing else can be decided any more."""
-        return self.answer is not None and not goes_on(self.answer)
-
-    def and_then(self, other: Strike) -> Strike:
-        """Return what both decide together, this one first."""
-        return Strike(
-            rules=(*self.rules, *other.rules),
-            answer=followed_by(self.answer, other.answer),
-            drop=self.drop or other.drop,
-            refused=(*self.refused, *other.refused),
-            early_s=self.early_s if other.early_s is None else max(self.early_s or 0.0, other.early_s),
-            # Of two fates of one recipient the first counts.
-            destinies=tuple((dict(other.destinies) | dict(self.destinies)).items()),
-            view=self.view if self.view != PLAIN else other.view,
-        )
+    recorded: tuple[Recorded, ...] | None = None
+    """Not None: the strikes of a former run, to be struck again (`simulator.provider.replay`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +204,7 @@ class PlanState:
     def add(self, rules: Sequence[Rule], now: datetime) -> None:
         """Append rules, which stand from now on; the counters of those already there stay."""
         known = len(self.plan.rules)
-        self.plan = Plan(rules=(*self.plan.rules, *rules), seed=self.plan.seed)
+        self.plan = replace(self.plan, rules=(*self.plan.rules, *rules))
         self._index(known, now)
 
     def planted(self) -> list[datetime]:
@@ -257,6 +228,16 @@ class PlanState:
             {rule.per: None for rule in self.plan.rules if rule.when.attempt is not None}
         )
 
+    @property
+    def replays(self) -> bool:
+        """Tell whether it is a recording, of which limits are a part."""
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether there is nothing that could ever strike."""
+        return not self.plan.rules
+
     def stands_at(self, wire: str, stage: str) -> bool:
         """Tell whether any rule could strike there."""
         return (wire, stage) in self._by_stage
@@ -274,57 +255,24 @@ class PlanState:
         places = self._by_stage.get((wire_of(moment.dialect), moment.stage))
         if not places:
             return None
-        waits: list[Slow] = []
-        names: list[str] = []
-        refused: dict[str, RefusedRecipient] = {}
-        destinies: dict[str, Destiny] = {}
-        early_s: float | None = None
+        hits = Hits(moment)
         for position in places:
-            rule, fault = self.plan.rules[position], self.plan.rules[position].fault
-            if isinstance(fault, RefuseRecipients) and moment.recipient is None:
-                some = self._hit(rule, position, moment, refused, now)
-                refused |= {recipient: fault.refuse(recipient) for recipient in some}
-                if some:
-                    names.append(rule.name)
+            rule = self.plan.rules[position]
+            recipients: tuple[str, ...] | None = None
+            if by_recipient(rule.fault, moment):
+                recipients = tuple(self._hit(rule, position, moment, hits.settled(rule.fault), now))
+                if not recipients:
+                    continue
+            elif (
+                (isinstance(rule.fault, RefuseEhlo) and moment.command != rule.fault.command)
+                or not rule.who.meets(moment)
+                or not self._due(rule, self._counts[position], moment, now)
+            ):
                 continue
-            if isinstance(fault, DecideFate):
-                some = self._hit(rule, position, moment, destinies, now)
-                destinies |= dict.fromkeys(some, fault.destiny())
-                if some:
-                    names.append(rule.name)
-                continue
-            if isinstance(fault, RefuseEhlo) and moment.command != fault.command:
-                continue
-            if not rule.who.meets(moment) or not self._due(rule, self._counts[position], moment, now):
-                continue
-            names.append(rule.name)
-            if isinstance(fault, TellBeforeTheAnswer):
-                early_s = max(early_s or 0.0, fault.within_s)
-                continue
-            answer = rule.fault.answer()
-            if isinstance(answer, Slow) and answer.then is None:
-                waits.append(answer)
-                continue
-            if isinstance(rule.fault, RefuseRecipients) and moment.recipient is not None:
-                refused[moment.recipient] = rule.fault.refuse(moment.recipient)
-            return Strike(
-                rules=tuple(names),
-                answer=_after(waits, answer),
-                drop=isinstance(rule.fault, Drop),
-                refused=tuple(refused.values()),
-                destinies=tuple(destinies.items()),
-                early_s=early_s,
-                view=fault.view() if isinstance(fault, FindNothing | FindWhatWas | FindEverything) else PLAIN,
-            )
-        if not names:
-            return None
-        return Strike(
-            rules=tuple(names),
-            answer=_after(waits, None),
-            refused=tuple(refused.values()),
-            destinies=tuple(destinies.items()),
-            early_s=early_s,
-        )
+            strike = hits.add(Hit(rule=rule.name, fault=rule.fault, recipients=recipients))
+            if strike is not None:
+                return strike
+        return hits.together()
 
     @property
     def asks_for_headers_of_events(self) -> bool:
@@ -334,17 +282,21 @@ class PlanState:
             for position in self._by_stage.get(("webhook", "webhook"), ())
         )
 
-    def strike_event(self, moment: Moment, now: datetime) -> list[Rule]:
-        """Return the rules that hit an event on its way to a webhook, in order: each of them changes it."""
+    def held(self, moment: Moment) -> Held | None:
+        """Return what a limit said at this moment of a recording; a plan of rules knows nothing of limits."""
+        return None
+
+    def strike_event(self, moment: Moment, now: datetime) -> list[Hit]:
+        """Return what hits an event on its way to a webhook, in order: each hit changes it."""
         places = self._by_stage.get(("webhook", moment.stage))
         if not places:
             return []
         self._count_attempt(moment)
         return [
-            self.plan.rules[position]
+            Hit(rule=rule.name, fault=rule.fault)
             for position in places
-            if self.plan.rules[position].who.meets(moment)
-            and self._due(self.plan.rules[position], self._counts[position], moment, now)
+            if (rule := self.plan.rules[position]).who.meets(moment)
+            and self._due(rule, self._counts[position], moment, now)
         ]
 
     def _count_attempt(self, moment: Moment) -> None:
@@ -362,19 +314,7 @@ class PlanState:
         for recipient in moment.recipients:
             if recipient in already:
                 continue
-            each = Moment(
-                stage=moment.stage,
-                dialect=moment.dialect,
-                account=moment.account,
-                connection=moment.connection,
-                attempt=moment.attempt,
-                sender=moment.sender,
-                recipient=recipient,
-                recipients=moment.recipients,
-                key=moment.key,
-                message_id=moment.message_id,
-                headers=moment.headers,
-            )
+            each = replace(moment, recipient=recipient)
             if rule.who.meets(each) and self._due(rule, self._counts[position], each, now):
                 hit.append(recipient)
         return hit
@@ -445,9 +385,3 @@ def _scope(per: Per, moment: Moment) -> str:
             return moment.recipient or ",".join(sorted(moment.recipients))
         case Per.CONNECTION:
             return moment.connection
-
-
-def _after(waits: list[Slow], answer: Answer | None) -> Answer | None:
-    for wait in reversed(waits):
-        answer = Slow(delay_s=wait.delay_s, then=answer)
-    return answer

@@ -43,6 +43,7 @@ from simulator.provider.answer import (
 from simulator.provider.clock import ClockMoved
 from simulator.provider.events import Event
 from simulator.provider.fate import Destiny, Fate
+from simulator.provider.faults.written import written
 from simulator.provider.idempotency import Conflict, Fresh, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
@@ -56,6 +57,7 @@ from simulator.provider.ledger import (
     NoPast,
     Past,
     Sent,
+    Struck,
     ToldBy,
     Tried,
     Wiped,
@@ -69,13 +71,16 @@ from simulator.provider.message import Moment, Submission, digest, header
 from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
 from simulator.provider.obligations import Judgement, Obligation, judge
-from simulator.provider.plan import Plan, Rule, Strike, wire_of
-from simulator.provider.telling import tell
+from simulator.provider.plan import Plan, Rule, wire_of
+from simulator.provider.strike import Held, Hit, Strike
+from simulator.provider.telling import moment_of, tell
 from simulator.provider.tenancy import MOST_ACCOUNTS, Tenancy, Unknown, is_name
 
 __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
 
 OBLIGATION_HEADER = "X-Obligation"
+#: The stage of the decision log at which a mail is let in or not; no rule can strike there.
+BOOKING = "booking"
 
 Record = Booked | Tried | Decided | Obligation | Named | Wiped | ClockMoved | Noted
 
@@ -144,7 +149,7 @@ class Provider:
         self._decided = 0
         self._advising: dict[str, Advice] = {}
         """By attempt: when the sender is just now being told to come back."""
-        self._exceeded: dict[str, Excess] = {}
+        self._exceeded: dict[str, Held] = {}
         self._lines: dict[str, str] = {}
         """The connections that are here just now, and the accounts among whose they are counted."""
         self._stirred: set[str] = set()
@@ -264,7 +269,8 @@ class Provider:
     def _decide(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
         self._learn(attempt, stage, detail, now)
         now = self.accounts[attempt.account].clock.now(now)
-        strike = self._strike(attempt, stage, detail, now)
+        occasion = self._occasion(self.accounts[attempt.account], attempt, stage, detail)
+        strike = self._strike(attempt, stage, detail, occasion, now)
         if strike is not None:
             attempt.drop = attempt.drop or strike.drop
             if strike.refused:
@@ -277,9 +283,9 @@ class Provider:
         if answer is None or goes_on(answer):
             refused = self._at_the_door(attempt, stage, detail)
             if refused is None:
-                refused = self._too_much(attempt, self._limit(attempt, stage, detail, now))
+                refused = self._held_back(attempt, stage, detail, occasion, now)
             if refused is None:
-                refused = self._put_off(attempt, stage, detail, now)
+                refused = self._put_off(attempt, stage, detail, occasion, now)
             if refused is not None:
                 self._count(attempt, refused)
                 return refused if answer is None else with_words(answer, refused)
@@ -353,11 +359,11 @@ class Provider:
             if isinstance(found, Conflict):
                 return _refused(found), None
         refused_for = self._check(account, attempt, submission)
-        scopes, occasion = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)], _occasion(attempt, submission)
         if owed:
-            account.limiter.owe(scopes, occasion, now)
+            scopes = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)]
+            account.limiter.owe(scopes, _occasion(attempt, submission), now)
         elif refused_for is None:
-            refused_for = self._too_much(attempt, account.limiter.take(scopes, occasion, now))
+            refused_for = self._held_back_in_the_end(account, attempt, submission, now)
         if refused_for is not None:
             return refused_for, None
         taken, refused = _sorted_out(attempt, submission)
@@ -414,13 +420,11 @@ class Provider:
             return Refused(
                 reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=attempt.refused
             )
-        scopes = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)]
-        excess = account.limiter.look(scopes, _occasion(attempt, submission), now)
-        if excess is None:
-            return None
-        # Told of the whole request, which the first attempt stands for.
-        self._exceeded[attempt.batch or attempt.id] = excess
-        return refusal(excess)
+        refused_for = self._held_back_in_the_end(account, attempt, submission, now, look=True)
+        if refused_for is not None:
+            # Told of the whole request, which the first attempt stands for.
+            self._exceeded[attempt.batch or attempt.id] = self._exceeded.pop(attempt.id)
+        return refused_for
 
     def take(
         self, attempt: Attempt, submission: Submission, now: datetime, *, owed: bool = False
@@ -471,7 +475,9 @@ class Provider:
         lead, key = attempts[0], self._batch_keys.get(attempts[0].id)
         everybody = tuple(recipient for attempt in attempts for recipient in attempt.recipients)
         for stage in ("reply", "body"):
-            strike = self._strike(lead, stage, Detail(recipients=everybody), now)
+            everything = Detail(recipients=everybody)
+            occasion = self._occasion(self.accounts[lead.account], lead, stage, everything)
+            strike = self._strike(lead, stage, everything, occasion, now)
             for attempt in attempts:
                 attempt.stage = stage
                 if strike is not None and attempt is not lead:
@@ -506,6 +512,7 @@ class Provider:
         attempt.closed_at = account.clock.now(now)
         self._foretold.pop(attempt.id, None)
         self._advising.pop(attempt.id, None)
+        account.occasions.ended(attempt.id)
         self._early.pop(attempt.id, None)
         self._batch_keys.pop(attempt.id, None)
         account.keys.release(attempt.id)
@@ -610,7 +617,9 @@ class Provider:
 
     def ask_look_up(self, asking: Attempt, now: datetime) -> tuple[Answer | None, View]:
         """Say what goes wrong at stage `lookup`, and how this look-up sees the ledger."""
-        strike = self._strike(asking, "lookup", Detail(), self.account(asking.account, now).clock.now(now))
+        account = self.account(asking.account, now)
+        occasion = self._occasion(account, asking, "lookup", Detail())
+        strike = self._strike(asking, "lookup", Detail(), occasion, account.clock.now(now))
         return (None, PLAIN) if strike is None else (strike.answer, strike.view)
 
     def look_up(self, query: Query, name: str, now: datetime, *, view: View = PLAIN) -> list[Acceptance]:
@@ -633,11 +642,17 @@ class Provider:
         """Return how an event that has happened is told to the account's webhook."""
         account = self.account(event.account, now)
         now = account.clock.now(now)
-        notices = tell(event, account.plan, now, lambda: self._headers(account, event))
-        if notices[0].rules:
+        moment = dataclasses.replace(
+            moment_of(event, account.plan, lambda: self._headers(account, event)),
+            occasion=account.occasions.of_event(event.type, event.recipient),
+        )
+        hits = account.plan.strike_event(moment, now)
+        notices = tell(event, hits, account.plan.plan.seed)
+        if hits:
             attempt = "att_0" if event.mail is None else event.mail.attempt
             said = f"{event.type}: {len(notices)} {'notice' if len(notices) == 1 else 'notices'}"
-            self._enter_decision(account, attempt, "webhook", notices[0].rules, said, now)
+            rules = tuple(hit.rule for hit in hits)
+            self._enter_decision(account, attempt, moment, rules, said, now, hits=hits)
         return notices
 
     def _headers(self, account: Account, event: Event) -> tuple[tuple[str, str], ...]:
@@ -710,14 +725,7 @@ class Provider:
         attempt.opened_at += after.clock.ahead - before.clock.ahead
         after.attempts[attempt.id] = attempt
 
-    def _moment(
-        self,
-        attempt: Attempt,
-        stage: str,
-        recipient: str | None = None,
-        recipients: tuple[str, ...] = (),
-        command: str = "",
-    ) -> Moment:
+    def _moment(self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int]) -> Moment:
         return Moment(
             stage=stage,
             dialect=attempt.dialect,
@@ -725,29 +733,39 @@ class Provider:
             connection=attempt.connection,
             attempt=attempt.id,
             sender=attempt.sender,
-            recipient=recipient,
-            recipients=recipients or attempt.recipients,
+            recipient=detail.recipient,
+            recipients=detail.recipients or attempt.recipients,
             key=attempt.key,
             message_id=attempt.message_id,
             headers=attempt.headers,
-            command=command,
+            command=detail.command,
+            occasion=occasion,
         )
 
-    def _strike(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Strike | None:
+    def _occasion(self, account: Account, attempt: Attempt, stage: str, detail: Detail) -> tuple[str, int]:
+        """Count this moment. That is done in any case, so that a run that is replayed counts as the first one did."""
+        recipients = detail.recipients or attempt.recipients
+        if attempt.state is AttemptState.CLOSED or not (detail.recipient or recipients):
+            return account.occasions.of_stage(wire_of(attempt.dialect), stage)
+        return account.occasions.of_mail(attempt.id, detail.recipient, recipients)
+
+    def _strike(
+        self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
+    ) -> Strike | None:
         account = self.accounts[attempt.account]
-        if not account.plan.plan.rules and not account.setup.magic.on:
+        if account.plan.is_idle and not account.setup.magic.on:
             return None
-        moment = self._moment(attempt, stage, detail.recipient, detail.recipients, detail.command)
+        moment = self._moment(attempt, stage, detail, occasion)
         strike = account.plan.strike(moment, now)
         if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):
             more = account.magic.strike(moment, now)
             if more is not None:
                 strike = more if strike is None else strike.and_then(more)
         if strike is not None:
-            self._log(account, attempt, stage, strike, now)
+            self._log(account, attempt, moment, strike, now)
         return strike
 
-    def _log(self, account: Account, attempt: Attempt, stage: str, strike: Strike, now: datetime) -> None:
+    def _log(self, account: Account, attempt: Attempt, moment: Moment, strike: Strike, now: datetime) -> None:
         said = "drop" if strike.drop else spoken(strike.answer)
         if strike.destinies and strike.answer is None and not strike.drop:
             said = f"fate: {', '.join(dict.fromkeys(each.fate.value for _, each in strike.destinies))}"
@@ -758,20 +776,38 @@ class Provider:
         if strike.refused and wire_of(attempt.dialect) == "http":
             said = f"refuse {len(strike.refused)} of {len(attempt.recipients)} recipients"
         attempt.rules = (*attempt.rules, *strike.rules)
-        self._enter_decision(account, attempt.id, stage, strike.rules, said, now)
+        self._enter_decision(account, attempt.id, moment, strike.rules, said, now, hits=strike.hits)
 
     def _enter_decision(
-        self, account: Account, attempt: str, stage: str, rules: tuple[str, ...], said: str, now: datetime
+        self,
+        account: Account,
+        attempt: str,
+        moment: Moment,
+        rules: tuple[str, ...],
+        said: str,
+        now: datetime,
+        *,
+        hits: Iterable[Hit] = (),
+        held: Held | None = None,
     ) -> None:
+        """Write a line of the decision log."""
         self._decided += 1
+        mail, nth = moment.occasion
         decision = Decision(
             number=self._decided,
             account=account.name,
             attempt=attempt,
-            stage=stage,
+            stage=moment.stage,
             rules=rules,
             answer=said,
             at=now,
+            wire=wire_of(moment.dialect),
+            mail=mail,
+            nth=nth,
+            struck=tuple(
+                Struck(rule=hit.rule, fault=written(hit.fault), recipients=hit.recipients) for hit in hits
+            ),
+            held=None if held is None else kept.held_as_json(held),
         )
         account.decisions.append(decision)
         self._records.append(Decided(decision=decision))
@@ -830,7 +866,9 @@ class Provider:
             case _:
                 return None
 
-    def _put_off(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Refused | None:
+    def _put_off(
+        self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
+    ) -> Refused | None:
         """Greylisting: say that this recipient's mail has to come again later."""
         account = self.accounts[attempt.account]
         rules = account.setup.greylist
@@ -847,8 +885,8 @@ class Provider:
             if rules.tells
             else None,
         )
-        self._log(account, attempt, stage, Strike(rules=("greylist",), answer=refused), now)
-        return refused
+        held = Held(rule="greylist", words=refused)
+        return self._hold_back(account, attempt, self._moment(attempt, stage, detail, occasion), held, now)
 
     def _limit(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Excess | None:
         """Say which limit is exceeded at a stage before booking: as early as the wire can say so."""
@@ -875,15 +913,56 @@ class Provider:
             self._lines[attempt.connection] = attempt.account
         return excess
 
-    def _too_much(self, attempt: Attempt, excess: Excess | None) -> Refused | None:
-        if excess is None:
+    def _held_back(
+        self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
+    ) -> Refused | None:
+        """Say what a limit has against this, at a stage before booking."""
+        account = self.accounts[attempt.account]
+        excess = self._limit(attempt, stage, detail, now)
+        if excess is None and not account.plan.replays:
             return None
-        self._exceeded[attempt.id] = excess
-        return refusal(excess)
+        return self._too_much(account, attempt, self._moment(attempt, stage, detail, occasion), excess, now)
+
+    def _held_back_in_the_end(
+        self, account: Account, attempt: Attempt, submission: Submission, now: datetime, *, look: bool = False
+    ) -> Refused | None:
+        """Say what a limit has against this mail, and count it if it may come in. `look`: count nothing."""
+        limits = account.limiter.look if look else account.limiter.take
+        excess = limits(_COUNTED_AT_BOOKING[wire_of(attempt.dialect)], _occasion(attempt, submission), now)
+        if excess is None and not account.plan.replays:
+            return None
+        occasion = self._occasion(account, attempt, BOOKING, Detail())
+        return self._too_much(
+            account, attempt, self._moment(attempt, BOOKING, Detail(), occasion), excess, now
+        )
+
+    def _too_much(
+        self, account: Account, attempt: Attempt, moment: Moment, excess: Excess | None, now: datetime
+    ) -> Refused | None:
+        if excess is None:
+            held = account.plan.held(moment)
+        else:
+            held = Held(
+                rule=f"limit: {excess.limit.name}",
+                words=refusal(excess),
+                limit=excess.limit.name,
+                per=excess.limit.per.value,
+                scope=excess.scope,
+            )
+        return None if held is None else self._hold_back(account, attempt, moment, held, now)
+
+    def _hold_back(
+        self, account: Account, attempt: Attempt, moment: Moment, held: Held, now: datetime
+    ) -> Refused:
+        """Write down that it was no rule of the plan that struck, and say it."""
+        self._exceeded[attempt.id] = held
+        attempt.rules = (*attempt.rules, held.rule)
+        self._enter_decision(account, attempt.id, moment, (held.rule,), spoken(held.words), now, held=held)
+        return held.words
 
     def _will_advise(self, attempt: Attempt, answer: Answer | None, recipient: str | None = None) -> None:
         """Remember when the sender is told to come back, until it is known whether it has heard that."""
-        excess = self._exceeded.pop(attempt.id, None)
+        held = self._exceeded.pop(attempt.id, None)
         words = None if answer is None else words_of(answer)
         retry = words.retry_after if isinstance(words, Refused | Reply) else None
         if retry is None or retry.seconds <= 0:
@@ -895,9 +974,9 @@ class Provider:
             at=attempt.opened_at,
             by=ToldBy.TEXT if wire_of(attempt.dialect) == "smtp" else by,
             recipient=recipient,
-            limit=None if excess is None else excess.limit.name,
-            per=None if excess is None else excess.limit.per.value,
-            scope="" if excess is None else excess.scope,
+            limit=None if held is None else held.limit,
+            per=None if held is None else held.per,
+            scope="" if held is None else held.scope,
         )
 
     def _check(self, account: Account, attempt: Attempt, submission: Submission) -> Refused | None:
@@ -985,7 +1064,8 @@ class Provider:
         """Say yes, unless a rule of the stages after booking has its way with the answer."""
         stages = ("reply",) if wire_of(attempt.dialect) == "smtp" else ("reply", "body")
         for stage in stages:
-            strike = self._strike(attempt, stage, Detail(), now)
+            occasion = self._occasion(self.accounts[attempt.account], attempt, stage, Detail())
+            strike = self._strike(attempt, stage, Detail(), occasion, now)
             attempt.stage = stage
             if strike is not None and strike.answer is not None:
                 answer = with_words(strike.answer, words)

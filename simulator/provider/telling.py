@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
 
 from simulator.provider.deliveries import keyed
 from simulator.provider.events import Event
@@ -13,29 +12,32 @@ from simulator.provider.faults import WebhookFault
 from simulator.provider.message import Moment
 from simulator.provider.notices import Notice, notice_of
 from simulator.provider.plan import PlanState
+from simulator.provider.strike import Hit
 
 Headers = Callable[[], tuple[tuple[str, str], ...]]
 
 
-def tell(event: Event, plan: PlanState, now: datetime, headers: Headers = lambda: ()) -> list[Notice]:
-    """Return the notices of an event; the rules that struck stand in each. `now` is the account's time.
-
-    `headers` gives those of the event's mail; it is asked only if a rule wants to know.
-    """
-    moment = moment_of(event)
-    if plan.asks_for_headers_of_events:
-        moment = dataclasses.replace(moment, headers=headers())
-    rules = plan.strike_event(moment, now)
+def tell(event: Event, hits: Sequence[Hit], seed: int) -> list[Notice]:
+    """Return the notices of an event that was hit like this; the rules that struck stand in each."""
     notices = [notice_of(event)]
-    for rule in rules:
-        assert isinstance(rule.fault, WebhookFault), "rules of stage webhook have faults of stage webhook"
-        dice = random.Random(f"{plan.plan.seed}/{event.id}/{rule.name}")
-        notices = rule.fault.change(notices, dice)
-    names = tuple(rule.name for rule in rules)
+    for hit in hits:
+        assert isinstance(hit.fault, WebhookFault), "rules of stage webhook have faults of stage webhook"
+        dice = random.Random(f"{seed}/{event.id}/{hit.rule}")
+        notices = hit.fault.change(notices, dice)
+    names = tuple(hit.rule for hit in hits)
     return [dataclasses.replace(notice, rules=names) for notice in keyed(notices)]
 
 
-def moment_of(event: Event) -> Moment:
+def moment_of(event: Event, plan: PlanState, headers: Headers = lambda: ()) -> Moment:
+    """Return what the rules of a plan are matched against.
+
+    `headers` gives those of the event's mail; it is asked only if a rule wants to know.
+    """
+    moment = _moment_of(event)
+    return dataclasses.replace(moment, headers=headers()) if plan.asks_for_headers_of_events else moment
+
+
+def _moment_of(event: Event) -> Moment:
     """Return what rules are matched against. Of a pushed event that is what it says."""
     recipients = () if event.recipient is None else (event.recipient,)
     if event.mail is None:

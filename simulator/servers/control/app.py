@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator.servers.control import (
     attempts,
+    decisions,
     events,
     health,
     messages,
@@ -38,7 +39,20 @@ from simulator.servers.control.said import Said
 from simulator.store import StoreError
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
-NOUNS = (health, clocks, plan, messages, parts, attempts, events, webhook, obligations, stream, operating)
+NOUNS = (
+    health,
+    clocks,
+    plan,
+    messages,
+    parts,
+    attempts,
+    decisions,
+    events,
+    webhook,
+    obligations,
+    stream,
+    operating,
+)
 
 
 async def show_document(context: Context, asked: Asked) -> Response:

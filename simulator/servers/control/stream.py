@@ -7,11 +7,10 @@ from contextlib import aclosing
 
 from starlette.responses import Response, StreamingResponse
 
-from simulator import shapes
-from simulator.provider.ledger import Booked, Decided, Decision, Tried, Wiped
+from simulator.provider.ledger import Booked, Decided, Tried, Wiped
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Provider, Record
-from simulator.servers.control import attempts, messages
+from simulator.servers.control import attempts, decisions, messages
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Endpoint, text
 from simulator.servers.control.problems import Refusal
@@ -53,7 +52,7 @@ def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
                     feed.publish(acceptance.account, "acceptance", encode(messages.shown(acceptance, copies)))
             case Decided(decision=decision):
                 if feed.is_heard(decision.account):
-                    feed.publish(decision.account, "decision", encode(_decision(decision)))
+                    feed.publish(decision.account, "decision", encode(decisions.shown(decision)))
             case Obligation(account=name):
                 promised.add(name)
             case Wiped(account=name):
@@ -62,17 +61,6 @@ def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
                 pass  # Told by whoever changed it, or of no interest while it happens.
     for name in promised:
         feed.publish(name, "obligations", b"{}")
-
-
-def _decision(decision: Decision) -> shapes.Decision:
-    return shapes.Decision(
-        number=decision.number,
-        attempt=decision.attempt,
-        stage=decision.stage,
-        rules=list(decision.rules),
-        answer=decision.answer,
-        at=decision.at.isoformat(),
-    )
 
 
 async def stream(context: Context, asked: Asked) -> Response:

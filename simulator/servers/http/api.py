@@ -97,8 +97,7 @@ class NativeApi:
 
     def is_guarded(self) -> bool:
         """Only a plan with a rule for `connect` makes us look: nobody has said yet which account it is."""
-        plan = self._provider.accounts[DEFAULT_ACCOUNT].plan.plan
-        return any(("http", "connect") in rule.stages for rule in plan.rules)
+        return self._provider.accounts[DEFAULT_ACCOUNT].plan.stands_at("http", "connect")
 
     async def receive(self, visitor: Visitor) -> None:
         """Ask the rules of stage `connect`, unless it is no sender that comes."""

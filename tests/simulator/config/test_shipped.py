@@ -35,7 +35,7 @@ def test_what_was_promised_comes_along_with_a_sentence_each() -> None:
 def test_each_of_them_does_something(name: str) -> None:
     setup = read_plan_file(name)
 
-    assert setup.plan.rules or setup.throughput
+    assert setup.plan.rules or setup.throughput or setup.greylist
     assert all(explain(rule) for rule in setup.plan.rules)
 
 
@@ -59,7 +59,7 @@ def test_a_plan_may_take_along_others() -> None:
     """Its own rules come first, then theirs; what it says itself about anything else counts."""
     read = read_plan(
         {
-            "plan": ["throttled", "greylist"],
+            "plan": ["throttled", "greylist", "lost-answers"],
             "rules": ["hang"],
             "rule": [{"fault": "reset"}],
             "limits": {"burst": 3},
@@ -67,7 +67,8 @@ def test_a_plan_may_take_along_others() -> None:
         "p",
     )
 
-    assert [rule.name for rule in read.plan.rules] == ["hang", "rule 2", "greylist"]
+    assert [rule.name for rule in read.plan.rules] == ["hang", "rule 2", "lose answers first 1 per mail"]
+    assert read.greylist is not None
     assert (read.limits.burst, read.limits.rate_per_s) == (3, None)
     assert [limit.name for limit in read.limit] == ["domain"]
     assert read_plan({"plan": "chaos"}, "p") == read_plan_file("chaos")

@@ -44,6 +44,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "magic": dataclasses.asdict(Magic()),
         "webhooks": webhooks_as_json(WebhookRules()),
         "greylist": None,
+        "replay": None,
     }
 
 

@@ -19,7 +19,8 @@ from simulator.provider.faults import (
 )
 from simulator.provider.faults.webhooks import LoseIt, TellTwice
 from simulator.provider.message import Moment
-from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, Strike, When, Who, wire_of
+from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, When, Who, wire_of
+from simulator.provider.strike import Strike
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
 
 MESSAGE = frozenset({("smtp", "message"), ("http", "accept")})
@@ -364,7 +365,7 @@ def test_every_rule_that_means_an_event_strikes_it_in_order() -> None:
 
     assert [
         [
-            each.name
+            each.rule
             for each in plan.strike_event(
                 moment(to, stage="webhook", dialect="webhook", recipient=to, event=type_), NOW
             )

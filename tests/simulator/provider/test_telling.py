@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from simulator.provider.events import events_of, pushed
+from simulator.provider.events import Event, events_of, pushed
 from simulator.provider.faults import Fault
 from simulator.provider.faults.webhooks import LoseIt, TellTwice
+from simulator.provider.notices import Notice
 from simulator.provider.plan import Pattern, Plan, PlanState, Rule, Who
-from simulator.provider.telling import moment_of, tell
+from simulator.provider.telling import Headers, moment_of, tell
 from tests.simulator.provider.mails import ANN, BOB, NOW, acceptance
 
 MAIL = acceptance(1, [ANN, BOB], headers=(("X-Kind", "order"),))
@@ -21,8 +22,12 @@ def state(*rules: Rule, seed: int = 0) -> PlanState:
     return PlanState(Plan(rules=rules, seed=seed), planted_at=NOW)
 
 
+def told(event: Event, plan: PlanState, headers: Headers = lambda: ()) -> list[Notice]:
+    return tell(event, plan.strike_event(moment_of(event, plan, headers), NOW), plan.plan.seed)
+
+
 def test_without_a_rule_an_event_is_told_once_when_it_happens() -> None:
-    (notice,) = tell(ANNS, state(), NOW)
+    (notice,) = told(ANNS, state())
 
     assert (notice.event, notice.due_at, notice.key) == (ANNS, ANNS.at, f"{ANNS.id}.0")
     assert (notice.flaws, notice.rules, notice.lost) == ((), (), False)
@@ -30,7 +35,7 @@ def test_without_a_rule_an_event_is_told_once_when_it_happens() -> None:
 
 def test_rules_add_up_and_leave_their_names() -> None:
     """Keys are unique, the source is the event."""
-    notices = tell(BOBS, state(rule(TellTwice(copies=3), "thrice"), rule(LoseIt(), "lost")), NOW)
+    notices = told(BOBS, state(rule(TellTwice(copies=3), "thrice"), rule(LoseIt(), "lost")))
 
     assert [notice.key for notice in notices] == [f"{BOBS.id}.{n}" for n in range(3)]
     assert {notice.rules for notice in notices} == {("thrice", "lost")}
@@ -48,16 +53,16 @@ def test_a_rule_may_mean_anything_that_is_known_of_the_mail() -> None:
     )
     plan = state(rule(LoseIt(), "r", wanted))
 
-    assert tell(BOBS, plan, NOW, lambda: MAIL.headers)[0].lost
-    assert not tell(BOBS, plan, NOW)[0].lost
-    assert not tell(ANNS, plan, NOW, lambda: MAIL.headers)[0].lost
+    assert told(BOBS, plan, lambda: MAIL.headers)[0].lost
+    assert not told(BOBS, plan)[0].lost
+    assert not told(ANNS, plan, lambda: MAIL.headers)[0].lost
 
 
 def test_headers_are_looked_up_only_for_a_rule_that_asks() -> None:
     def nobody() -> tuple[tuple[str, str], ...]:
         raise AssertionError("nobody asked")
 
-    assert tell(BOBS, state(rule(LoseIt(), "all")), NOW, nobody)[0].lost
+    assert told(BOBS, state(rule(LoseIt(), "all")), nobody)[0].lost
 
 
 def test_a_pushed_event_is_matched_by_what_it_says() -> None:
@@ -68,7 +73,7 @@ def test_a_pushed_event_is_matched_by_what_it_says() -> None:
         data={"recipient": BOB, "key": "k", "message_id": 7, "from": "shop@example.org"},
         at=NOW,
     )
-    moment = moment_of(event)
+    moment = moment_of(event, state())
 
     assert (moment.recipient, moment.key, moment.message_id, moment.sender) == (
         BOB,
