@@ -1,4 +1,4 @@
-"""`python -m scenarios certify | replay | zoo …`: what `simulator` runs under the same names, and the zoo."""
+"""`python -m scenarios certify | replay | zoo | search …`: what `simulator` runs under the same names, and more."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def run() -> None:
         from scenarios.simulation.zoo.visit import zoo
 
         main.add_command(zoo)
+    if sys.argv[1:2] == ["search"]:
+        from scenarios.simulation.byteless.command import search
+
+        main.add_command(search)
     main()
 
 

@@ -86,7 +86,10 @@ class Cell:
     again: CrashPoint | None = None
     """Where the restarted victim dies once more."""
     frozen_s: float = FROZEN_S
-    """At a crash point of kind `freeze` the victim is stopped (SIGSTOP) for so long, then it goes on."""
+    """At a crash point of kind `freeze` the victim is stopped (SIGSTOP) for so long, then it goes on.
+
+    Its name is empty (at the n-th step), or it is the kind and name of another one: then behind that.
+    """
     skew_s: float = 0.0
     """By how much the clock of every other worker is wrong, beginning with the second."""
     shape: str = "one mail"
@@ -97,7 +100,8 @@ class Cell:
         if self.skew_s:
             words.append(f"every other clock {self.skew_s:+g} s")
         if self.crash is not None and self.crash.kind == FREEZE:
-            words.append(f"{self.victim} is frozen for {self.frozen_s:g} s at step #{self.crash.count}")
+            where = self.crash.name or "step"
+            words.append(f"{self.victim} is frozen for {self.frozen_s:g} s at {where} #{self.crash.count}")
         elif self.crash is not None:
             words.append(f"{self.victim} dies at {self.crash}")
         if self.again is not None:
@@ -246,7 +250,7 @@ async def _story(
             skew_s=0.0 if number % 2 else cell.skew_s,
         )
         if crash is not None and crash.kind == FREEZE:
-            process.freeze(after=crash.count, seconds=cell.frozen_s)
+            process.freeze(after=crash.count, seconds=cell.frozen_s, at=crash.name)
         watch(process)
         process.spawn(sender.work, world)
         note("sender", f"{process.name} starts")

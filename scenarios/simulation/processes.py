@@ -96,6 +96,7 @@ class Process:
         self.looks = 0
         self._held: list[Handle] = []
         self._freezes_at: int | None = None
+        self._freezes_behind: tuple[tuple[str, str], int] | None = None
         self._frozen_for_s: float | None = None
         self._crash_key = None if crash is None else (crash.kind, crash.name)
         self._counts_steps = crash is None or crash.kind == "step"
@@ -137,16 +138,15 @@ class Process:
         """Come by a crash point. Raises `Killed` if this is where the process dies."""
         if self.dead:
             raise Killed
-        self.passed[kind, name] += 1
+        where = (kind, name)
+        self.passed[where] += 1
         if self.moments is not None:
-            self._note((kind, name))
-        if (
-            self._crash_key == (kind, name)
-            and self.crash is not None
-            and self.passed[kind, name] == self.crash.count
-        ):
+            self._note(where)
+        if self._crash_key == where and self.crash is not None and self.passed[where] == self.crash.count:
             self.kill(f"crash point {self.crash}")
             raise Killed
+        if self._freezes_behind == (where, self.passed[where]):
+            self._stop()
 
     def reads(self, data: bytes, hand: Callable[[bytes], None]) -> None:
         """Let the program read what arrived: crash points before it, in the middle of a line, and after it."""
@@ -174,7 +174,7 @@ class Process:
 
     def reprieve(self) -> None:
         """Take back what it was doomed to."""
-        self.crash = self._crash_key = self._freezes_at = None
+        self.crash = self._crash_key = self._freezes_at = self._freezes_behind = None
 
     # --- classes of crash points ----------------------------------------------------------------------
 
@@ -198,20 +198,24 @@ class Process:
 
     # --- stopped and continued ----------------------------------------------------------------------
 
-    def freeze(self, after: int = 0, seconds: float | None = None) -> None:
+    def freeze(self, after: int = 0, seconds: float | None = None, *, at: str = "") -> None:
         """SIGSTOP, now or before the n-th step from now, for so long or until `thaw`.
 
+        With `at` (`point after claim`) it is stopped behind the step in which it comes by there for the n-th time.
         Nothing of it runs, and its timers run out all the same.
         """
         self._frozen_for_s = seconds
-        if after:
+        if at:
+            kind, _, name = at.partition(" ")
+            self._freezes_behind = (kind, name), self.passed[kind, name] + max(1, after)
+        elif after:
             self._freezes_at = self.steps + after
         else:
             self._stop()
 
     def _stop(self) -> None:
         self.frozen = True
-        self._freezes_at = None
+        self._freezes_at = self._freezes_behind = None
         if self._frozen_for_s is not None:
             due = self.loop.time() + self._frozen_for_s
             self.loop.call_at(due, self.thaw, context=contextvars.Context())

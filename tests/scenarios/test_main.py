@@ -16,6 +16,16 @@ def test_the_module_can_be_run() -> None:
         assert option in done.stdout
 
 
+def test_a_search_can_be_begun() -> None:
+    """The command is there, and says what it does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios", "search", "--help"], capture_output=True, text=True, check=True
+    )
+
+    for words in ("without bytes", "--size", "--seconds", "--replays"):
+        assert words in done.stdout
+
+
 def test_the_zoo_can_be_visited() -> None:
     """The command is there, and says what it does."""
     done = subprocess.run(

@@ -6,15 +6,15 @@ what the judge is asked. A test plays cells on both and compares their histories
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from scenarios.checks import Finding, Policy
+from scenarios.checks import Policy
 from scenarios.history import History, Mark
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.byteless.outbox import Shelf
-from scenarios.simulation.byteless.process import Process
+from scenarios.simulation.byteless.process import STEP, Moments, Process
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender
 from scenarios.simulation.byteless.world import World
 from scenarios.simulation.cell import (
@@ -26,6 +26,7 @@ from scenarios.simulation.cell import (
     STORM_S,
     UNSETTLED,
     Cell,
+    Outcome,
     Shape,
     findings_of,
     plan_of,
@@ -38,26 +39,13 @@ from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import Obligation, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
-Moments = Mapping[tuple[str, str], list[Hashable]]
-"""For each crash point, n-th time by n-th time: what there was outside of the victim's memory when it came by."""
-
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What a cell came to."""
+class Told(Outcome):
+    """What a cell came to at this level."""
 
-    cell: Cell
-    findings: list[Finding]
-    reached: bool
-    """False: the victim never came by its crash point (the cell says nothing then)."""
-    moments: Moments = field(default_factory=dict)
-    """Of the victim, if it was asked to count."""
-    again_moments: Moments = field(default_factory=dict)
-    """Of its successor, likewise."""
-    fired: tuple[str, ...] = ()
-    """Rules that struck."""
-    virtual_s: float = 0.0
-    history: History = History()
+    named: Mapping[int, tuple[str, str, int]] = field(default_factory=dict)
+    """The last point of a name (kind, name, n-th time) in each step of the victim, if it was asked to count."""
 
 
 class Shelves:
@@ -83,7 +71,7 @@ def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
     return read_plan(plan_of(BY_ID[profile], script), "the script")
 
 
-def play(cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False) -> Outcome:
+def play(cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False) -> Told:
     """Play a cell to its end. Raises `OnlyOnTheWire`.
 
     `counts`: note, for whoever is to die next (the victim, or its successor if it dies here), the moments of all the
@@ -118,10 +106,10 @@ class _Story:
         self._account = world.provider.accounts[DEFAULT_ACCOUNT]
         self._marks: list[Mark] = []
 
-    def told(self) -> Outcome:
+    def told(self) -> Told:
         """Tell it; the same steps as `_story` of the wire level, in the same order."""
         world, cell, shape = self._world, self._cell, self._shape
-        outcome = Outcome(cell=cell, findings=[], reached=True)
+        outcome = Told(cell=cell)
         first_counts = self._counts and cell.crash is None
         victim: Process | None = None
         if cell.victim == "application":
@@ -138,7 +126,8 @@ class _Story:
             return victim.dead or victim.frozen
 
         self._until_settled_or(STORM_S, struck, 1.0 if freezes else LOOK_S)
-        outcome.moments = _noted(victim)
+        outcome.steps, outcome.moments, outcome.passed = _noted(victim)
+        outcome.named = victim.named
         if cell.crash is not None:
             outcome.reached = struck()
         if struck() and freezes:
@@ -154,7 +143,7 @@ class _Story:
                 shape.workers + 1, cell.again, counts=self._counts and cell.crash is not None
             )
             self._until_settled_or(STORM_S, lambda: successor.dead)
-            outcome.again_moments = _noted(successor)
+            outcome.again_steps, outcome.again_moments, outcome.again_passed = _noted(successor)
             if cell.again is not None:
                 outcome.reached = successor.dead
                 if successor.dead:
@@ -200,9 +189,8 @@ class _Story:
             counts=counts,
         )
         if crash is not None and freezes:
-            process.freezes(
-                CrashPoint("point" if crash.name else "step", crash.name, crash.count), self._cell.frozen_s
-            )
+            kind, _, name = (crash.name or "step").partition(" ")
+            process.freezes(CrashPoint(kind, name, crash.count), self._cell.frozen_s)
         process.spawn(self._sender.work, self._world)
         self._note("sender", f"{process.name} starts")
         return process
@@ -262,8 +250,9 @@ class _Story:
         outcome.virtual_s = world.loop.now
 
 
-def _noted(process: Process) -> Moments:
+def _noted(process: Process) -> tuple[int, Moments, dict[tuple[str, str], int]]:
     """Return what it has noted so far; what it comes by from now on is no crash point: in the calm nobody dies."""
-    noted = process.seen
+    moments = process.seen
     process.stop_counting()
-    return noted
+    passed = {point: len(seen) for point, seen in moments.items() if point != STEP}
+    return len(moments.get(STEP, ())), moments, passed

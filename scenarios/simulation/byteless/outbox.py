@@ -105,6 +105,10 @@ class Transaction:
         if isinstance(owner, Process):
             owner.passes("commit", "unreported")
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse `execute` and whatever else only a connection to a database has."""
+        refuse(SPEAKS_SQL)
+
     def write(self, row_id: int, values: Mapping[str, Any]) -> None:
         """Replace some columns of a row (a new row: all that are not null)."""
         if self.emails is self._before:

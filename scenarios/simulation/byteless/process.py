@@ -11,6 +11,11 @@ from scenarios.simulation.byteless.loop import NOBODY, StepLoop
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.processes import CrashPoint, Killed
 
+STEP = ("step", "")
+
+Moments = dict[tuple[str, str], list[Hashable]]
+"""For each crash point, n-th time by n-th time: what there was outside of the process's memory when it came by."""
+
 
 class Perishable(Protocol):
     """Something of a process that a kernel cleans up."""
@@ -44,8 +49,9 @@ class Process(processes.Process):
         self.watcher = None
         self.belongings: list[Any] = []
         self.steps = 0
-        self.seen: dict[tuple[str, str], list[Hashable]] = {}
-        """For each crash point, n-th time by n-th time: the moment at which it came by."""
+        self.seen: Moments = {}
+        self.named: dict[int, tuple[str, str, int]] = {}
+        """The last point of a name (kind, name, n-th time) that it came by, step by step."""
         self._moment = moment
         self._tell = on_death
         self._held: list[Any] = []
@@ -74,7 +80,7 @@ class Process(processes.Process):
             return False
         self.steps += 1
         if self._moment is not None:
-            self.seen.setdefault(("step", ""), []).append(self._moment())
+            self.seen.setdefault(STEP, []).append(self._moment())
         if self._kind == "step" and self.steps == self._left:
             if self._frozen_for_s is None:
                 self.kill(f"crash point {self.crash}")
@@ -87,7 +93,9 @@ class Process(processes.Process):
         if self.dead:
             raise Killed
         if self._moment is not None:
-            self.seen.setdefault((kind, name), []).append(self._moment())
+            moments = self.seen.setdefault((kind, name), [])
+            moments.append(self._moment())
+            self.named[self.steps] = kind, name, len(moments)
         if name == self._point and kind == self._kind:
             self._left -= 1
             if self._left == 0:
@@ -99,7 +107,7 @@ class Process(processes.Process):
     # --- stopped and continued ----------------------------------------------------------------------
 
     def freezes(self, at: CrashPoint, seconds: float) -> None:
-        """SIGSTOP at this point for so long: the callback that came by it still ends, and then nothing of it runs."""
+        """SIGSTOP for so long: before a step, or behind the step in which it comes by a point of another kind."""
         self._kind, self._point, self._left = at.kind, at.name, at.count
         self._frozen_for_s = seconds
         self.is_watched = self.is_watched or at.kind == "step"

@@ -175,6 +175,37 @@ def test_a_process_may_be_frozen_before_a_step_to_come() -> None:
     assert seen == [0, 1, 2, 3, 4]
 
 
+def test_a_process_may_be_frozen_behind_a_named_point() -> None:
+    """The step that came by it still ends; it is counted from now, and can be taken back."""
+    with World() as world:
+        seen: list[str] = []
+
+        async def count() -> None:
+            for number in range(4):
+                point("here")
+                seen.append(f"{number} begins")
+                await asyncio.sleep(0)
+                seen.append(f"{number} ends")
+
+        async def story() -> None:
+            process = world.process("counter")
+            process.freeze(2, 3.0, at="point here")
+            process.spawn(count)
+            await asyncio.sleep(1.0)
+            assert seen[-1] == "1 begins"
+            await asyncio.sleep(5.0)
+            assert seen[-1] == "3 ends"
+            lucky = world.process("lucky")
+            lucky.freeze(1, at="point here")
+            lucky.reprieve()
+            lucky.spawn(count)
+            await asyncio.sleep(1.0)
+
+        world.run(story)
+
+    assert len(seen) == 16
+
+
 def test_a_doom_is_counted_from_now_and_can_be_taken_back() -> None:
     """`doom` names the n-th time from now; who is reprieved lives."""
     with World() as world:

@@ -10,7 +10,7 @@ import pytest
 from scenarios.history import History
 from scenarios.simulation import cell as wired
 from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.byteless.cell import Outcome, Shelves, play
+from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender, of
 from scenarios.simulation.cell import Cell
 from scenarios.simulation.processes import CrashPoint
@@ -104,7 +104,7 @@ def test_an_application_that_dies_promised_nothing_or_everything(tmp_path: Path)
         assert len(play(cell, both.model, both.shelves).history.obligations) == owed
 
 
-def frozen(name: str, count: int, seconds: float = 35.0) -> Outcome:
+def frozen(name: str, count: int, seconds: float = 35.0) -> Told:
     profile = "smtp-at-most-once"
     cell = Cell(
         profile=profile,
@@ -117,11 +117,45 @@ def frozen(name: str, count: int, seconds: float = 35.0) -> Outcome:
 
 def test_a_frozen_worker_meets_its_successor() -> None:
     """Stopped past its lease, by a step or behind a named point."""
-    for outcome in (frozen("", 9), frozen("after mark", 1)):
+    for outcome in (frozen("", 9), frozen("point after mark", 1)):
         assert outcome.reached
         assert outcome.findings == []
         workers = {mark.text.split()[1] for mark in outcome.history.marks if mark.text.endswith("starts")}
         assert workers == {"1", "2"}
+
+
+def test_a_freeze_has_two_names() -> None:
+    """Before a step, or behind the named point in the step before it: the same, and the name holds on every level."""
+    dry = play(
+        Cell(profile="smtp-at-most-once", script=("taken late",)),
+        Sender(profile=BY_ID["smtp-at-most-once"]),
+        Shelves(),
+        counts=True,
+    )
+    tried = 0
+    for step, (kind, name, count) in dry.named.items():
+        if step < dry.steps:
+            by_name, by_step = frozen(f"{kind} {name}", count), frozen("", step + 1)
+            assert told(by_name.history) == told(by_step.history), (step, kind, name, count)
+            tried += 1
+    assert tried > 10
+
+
+def test_a_freeze_by_name_is_the_same_story(tmp_path: Path) -> None:
+    """Here and on the wire."""
+    both = Both(tmp_path, "smtp-at-most-once")
+    cells = [
+        Cell(
+            profile="smtp-at-most-once",
+            script=("taken late",),
+            crash=CrashPoint("freeze", name, 1),
+            frozen_s=seconds,
+        )
+        for name in ("point after mark", "point before settle", "reply whole", "commit lost")
+        for seconds in (0.5, 35.0)
+    ]
+
+    assert [str(each) for each in cells if both.differ(each)] == []
 
 
 def test_a_point_that_is_never_met_says_nothing() -> None:
