@@ -170,6 +170,8 @@ SENDERS: tuple[BadSender, ...] = (
         kind="too often",
         promises=("pace.outage",),
         parts={"backoff": no_backoff},
+        # What is due at once is seen at the next look.
+        ground=Ground(says="everybody looks four times a second", options={"poll_s": 0.25}),
         blocks=(
             where("smtp-at-most-once", *["RCPT 450"] * 8),
             where("http-keys", *["503"] * 8),
