@@ -43,8 +43,8 @@ def test_the_reference_sender_is_clean() -> None:
     assert [each.error for each in searched if each.error] == []
     assert [str(found.cell) for each in searched for found in each.found] == []
     assert never_struck(searched, "{0}: {1}".format) == []
-    assert sum(each.cells for each in searched) > 12_000
-    assert sum(each.played for each in searched) < sum(each.cells for each in searched) / 3
+    assert sum(each.cells for each in searched) > 8_000
+    assert sum(each.played for each in searched) < sum(each.cells for each in searched) / 2
 
 
 def test_classes_cover_what_they_say() -> None:
@@ -53,7 +53,7 @@ def test_classes_cover_what_they_say() -> None:
     classed, every = (search(area, reference(area.profile), every=each) for each in (False, True))
 
     assert classed.cells == every.cells == every.played
-    assert classed.played < every.played / 3
+    assert classed.played < every.played / 2
     assert (classed.failed, every.failed, classed.error, every.error) == (0, 0, None, None)
     assert classed.fired == every.fired == {"1: dot 451"}
 
