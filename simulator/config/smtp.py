@@ -86,6 +86,7 @@ FORMS: dict[str, Callable[[Place, str, object], Any]] = {
     "max_line_bytes": _at_least_one,
     "max_local_part_bytes": _at_least_one,
     "idle_timeout_s": _seconds,
+    "message_timeout_s": _seconds,
 }
 #: Settings for which JSON's null says "none".
 NULLABLE = frozenset(field.name for field in dataclasses.fields(SmtpRules) if "None" in str(field.type))

@@ -16,6 +16,9 @@ from email.policy import compat32
 
 #: Headers longer than this are not read (a header bomb must not cost memory twice).
 HEADER_LIMIT_BYTES = 256 * 1024
+#: Nor more lines of them, nor more of a subject: real mail has some hundreds, and 998 characters a line.
+HEADER_LIMIT_LINES = 4_000
+SUBJECT_LIMIT_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,9 @@ def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
         if end >= 0:
             head = head[: end + len(blank)]
             break
+    lines = head.split(b"\n", HEADER_LIMIT_LINES)
+    if len(lines) > HEADER_LIMIT_LINES:
+        head = b"\n".join(lines[:-1]) + b"\n"
     parsed = BytesHeaderParser(policy=compat32).parsebytes(head)
     # Raw items: the cooked ones lose UTF-8 headers (RFC 6532), which `_unfold` reads.
     return tuple((name, _unfold(str(value))) for name, value in parsed.raw_items())
@@ -160,7 +166,7 @@ def from_bytes(
         fingerprint=digest(raw) if fingerprint is None else fingerprint,
         message_id=message_id.strip() if message_id else None,
         headers=headers,
-        subject=readable(header(headers, "Subject") or ""),
+        subject=readable((header(headers, "Subject") or "")[:SUBJECT_LIMIT_CHARS]),
         dsn=dsn,
     )
 

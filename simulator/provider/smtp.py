@@ -50,7 +50,12 @@ class SmtpRules:
     max_local_part_bytes: int = 64
     """RFC 5321, section 4.5.3.1.1. Return paths that carry a recipient may be longer, and many servers take them."""
     idle_timeout_s: float | None = 300.0
-    """How long a sender may keep the server waiting (RFC 5321, section 4.5.3.2.7)."""
+    """How long a sender may keep the server waiting, for a whole command or a piece of a message.
+
+    RFC 5321, section 4.5.3.2.7, asks for five minutes.
+    """
+    message_timeout_s: float | None = 3_600.0
+    """How long a whole message may take to come in."""
 
     def offers(self, keyword: str) -> bool:
         """Tell whether a keyword is offered, as far as these settings go."""

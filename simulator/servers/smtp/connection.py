@@ -81,8 +81,7 @@ class Connection(SMTP):
         self._line = Line(stream, turn_deaf=self._inbox.turn_deaf)
         self._peer = _peer(transport)
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
-        if (timeout_s := self._rules.idle_timeout_s) is not None:
-            self._timer = self._loop.call_later(timeout_s, self._look_for_idleness)
+        self._look_for_idleness()
         self.task = self._loop.create_task(self.converse())
         self._server.joined(self)
 
@@ -165,15 +164,20 @@ class Connection(SMTP):
 
     def _look_for_idleness(self) -> None:
         # One timer for the whole life of a connection; a new one per command would cost more than the command.
-        timeout_s = self._rules.idle_timeout_s
-        if timeout_s is None:
-            return
-        since = self._inbox.waiting_since
-        waited_s = 0.0 if since is None else self._clock.monotonic() - since
-        if waited_s >= timeout_s:
+        rules, now = self._rules, self._clock.monotonic()
+        limits = (
+            (rules.idle_timeout_s, self._inbox.waiting_since),
+            (rules.message_timeout_s, self._inbox.message_since),
+        )
+        left_s = [
+            limit_s if since is None else limit_s - (now - since)
+            for limit_s, since in limits
+            if limit_s is not None
+        ]
+        if left_s and min(left_s) <= 0:
             self._inbox.give_up()
-        else:
-            self._timer = self._loop.call_later(timeout_s - waited_s, self._look_for_idleness)
+        elif left_s:
+            self._timer = self._loop.call_later(min(left_s), self._look_for_idleness)
 
     @property
     def _rules(self) -> SmtpRules:

@@ -205,6 +205,7 @@ class Dialogue(Connection):
     def _end(self) -> None:
         """The transaction is over, however it ended."""
         self._envelope = Envelope()
+        self._inbox.message_since = None
         self._provider.close(self._attempt, self._clock.now())
         self._moved()
 
@@ -294,7 +295,9 @@ class Dialogue(Connection):
                 case Trouble.TOO_LONG:
                     await self._say(lines(500, "5.5.2", "the command line is too long"))
                 case Trouble.IDLE:
-                    await self._say(lines(CLOSING, "4.4.2", "idle for too long, closing the connection"))
+                    await self._say(
+                        lines(CLOSING, "4.4.2", "too slow or idle for too long, closing the connection")
+                    )
                     return
                 case Trouble.DISMISSED:
                     await self._say(lines(CLOSING, "4.3.2", "shutting down, closing the connection"))

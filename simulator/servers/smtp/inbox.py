@@ -41,6 +41,8 @@ class Inbox:
         """The sender took too long."""
         self.waiting_since: float | None = None
         """Monotonic time since which the session waits for input; None: it does something else."""
+        self.message_since: float | None = None
+        """Monotonic time since which a message comes in; None: there is none."""
 
     def feed(self, data: bytes) -> None:
         """Take what came."""
@@ -78,13 +80,13 @@ class Inbox:
         self._dismissed = True
         self._wake()
 
-    async def more(self) -> bool:
-        """Wait for more input than there is now. False: there will be none."""
+    async def more(self, since: float | None = None) -> bool:
+        """Wait for more input than there is now. False: there will be none. `since`: when the waiting really began."""
         if self._lost or self._ended or self.gave_up:
             return False
         self._resume()
         self._waiter = asyncio.get_running_loop().create_future()
-        self.waiting_since = self._clock.monotonic()
+        self.waiting_since = self._clock.monotonic() if since is None else since
         size = len(self.data)
         try:
             await self._waiter
@@ -97,6 +99,7 @@ class Inbox:
         """Return the next line up to and including its LF. A line that is too long is read to its end."""
         searched = 0
         too_long = False
+        since: float | None = None
         # What came before the connection broke is not obeyed any more: nobody could be answered.
         while not self._lost and not self._dismissed:
             end = self.data.find(b"\n", searched)
@@ -108,7 +111,9 @@ class Inbox:
                 too_long = True
                 self.data.clear()
             searched = len(self.data)
-            if not await self.more() and not self._dismissed:
+            # One limit for the whole line: a sender that says an octet now and then is as idle as one that says none.
+            since = self._clock.monotonic() if since is None else since
+            if not await self.more(since) and not self._dismissed:
                 return Trouble.IDLE if self.gave_up else Trouble.GONE
         return Trouble.GONE if self._lost else Trouble.DISMISSED
 

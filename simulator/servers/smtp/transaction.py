@@ -198,6 +198,7 @@ class Transaction(Dialogue):
     def _mail_begins(self) -> None:
         # What was said of single recipients is not the answer to this mail; that one is still to come.
         self._attempt.sent, self._attempt.answer = Sent.UNKNOWN, "normal"
+        self._inbox.message_since = self._clock.monotonic()
 
     async def _receive(self, mail: Incoming) -> bool:
         """Read to the end of the mail or of its chunk. False: it never comes."""
@@ -218,6 +219,7 @@ class Transaction(Dialogue):
 
     async def _swallow(self, size_bytes: int) -> bool:
         """Read a chunk and forget it. False: it never comes."""
+        self._inbox.message_since = self._clock.monotonic()
         while size_bytes > 0:
             piece = min(size_bytes, len(self._inbox.data))
             del self._inbox.data[:piece]
@@ -225,6 +227,7 @@ class Transaction(Dialogue):
             if size_bytes and not await self._inbox.more():
                 self._over = not self._inbox.gave_up
                 return False
+        self._inbox.message_since = None
         return True
 
     async def _pass_body(self, mail: Incoming, head: Detail) -> bool:
@@ -244,6 +247,7 @@ class Transaction(Dialogue):
 
     async def _complete(self, mail: Incoming) -> None:
         """The whole mail is there."""
+        self._inbox.message_since = None
         raw = mail.data.raw()
         submission = None
         if raw is not None:

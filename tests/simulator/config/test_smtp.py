@@ -26,12 +26,20 @@ GIVEN: dict[str, Any] = {
     "max_line_bytes": 998,
     "max_local_part_bytes": 100,
     "idle_timeout_s": 10,
+    "message_timeout_s": 20,
 }
 
 
 def test_every_setting_can_be_written() -> None:
     assert set(FORMS) == set(GIVEN) == {field.name for field in dataclasses.fields(SmtpRules)}
-    assert {"banner", "size", "max_messages", "max_line_bytes", "idle_timeout_s"} == NULLABLE
+    assert {
+        "banner",
+        "size",
+        "max_messages",
+        "max_line_bytes",
+        "idle_timeout_s",
+        "message_timeout_s",
+    } == NULLABLE
 
 
 def test_settings_are_read_in_one_order_and_shown_as_they_can_be_read_again() -> None:

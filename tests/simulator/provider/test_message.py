@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.provider.message import Moment, digest, from_bytes, header, read_headers, readable
+from simulator.provider.message import (
+    HEADER_LIMIT_LINES,
+    SUBJECT_LIMIT_CHARS,
+    Moment,
+    digest,
+    from_bytes,
+    header,
+    read_headers,
+    readable,
+)
 
 
 @given(st.binary(max_size=400))
@@ -59,3 +68,18 @@ def test_a_mail_is_the_same_mail_by_its_recipients() -> None:
 
     assert first.mail == second.mail
     assert Moment(stage="mail", dialect="smtp", account="a", connection="c1").mail == "id:c1"
+
+
+def test_a_header_bomb_is_read_up_to_a_bound() -> None:
+    bomb = from_bytes(b"a: b\r\n" * 20_000 + b"\r\nbody\r\n", dialect="smtp", sender="", recipients=("a@x",))
+
+    assert len(bomb.headers) == HEADER_LIMIT_LINES
+    assert set(bomb.headers) == {("a", "b")}
+
+
+def test_a_subject_is_read_up_to_a_bound() -> None:
+    raw = b"Subject: " + b"=?utf-8?B?w7w=?= " * 10_000 + b"\r\n\r\n"
+    long = from_bytes(raw, dialect="smtp", sender="", recipients=("a@x",))
+
+    assert 200 < len(long.subject) <= SUBJECT_LIMIT_CHARS
+    assert set(long.subject[:200]) == {"ü"}

@@ -50,12 +50,13 @@ class Clock:
         self.slept: list[float] = []
         self.asleep = asyncio.Event()
         self.wake = asyncio.Event()
+        self.time_s = 0.0
 
     def now(self) -> datetime:
         return NOW
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.time_s
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -244,7 +245,11 @@ async def house(
     plan: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[House]:
     """Run a server whose accounts all have these rules and limits, or this plan; nothing may be reported to the loop."""
-    setup = Setup(plan=Plan(rules=rules), limits=limits, smtp=replace(smtp, idle_timeout_s=idle_timeout_s))
+    setup = Setup(
+        plan=Plan(rules=rules),
+        limits=limits,
+        smtp=replace(smtp, idle_timeout_s=idle_timeout_s) if idle_timeout_s is not None else smtp,
+    )
     if plan is not None:
         setup = read_plan(plan, "the test's plan")
     trouble: list[object] = []

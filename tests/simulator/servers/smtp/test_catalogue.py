@@ -1,53 +1,38 @@
 """Every way an SMTP server misbehaves that people ask for: written as a plan, seen as raw bytes, judged on the ledger.
 
-Each case is a dialogue. Left what the sender says; right what it hears, from the beginning of a reply; `EOF`, `RST`
-and `SILENCE` are heard, too. `BOOKED` is what the ledger holds in the end.
+Each case is a dialogue and what the ledger holds in the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from simulator.provider.faults import FAULTS
 from simulator.servers.tls import Tls
-from tests.simulator.servers.smtp.house import NOW, PLAIN, RAW, Client, House, house, run
-
-EOF, RST, SILENCE = "end of file", "reset", "silence"
-
-EHLO = b"EHLO c.example\r\n"
-AUTH = PLAIN + b"\r\n"
-MAIL = b"MAIL FROM:<a@x.example>\r\n"
-RCPT = b"RCPT TO:<b@y.example>\r\n"
-MAIL_AND_RCPT = MAIL + RCPT
-DATA = b"DATA\r\n"
-MESSAGE = RAW + b".\r\n"
-NOOP = b"NOOP\r\n"
-QUIT = b"QUIT\r\n"
-
-GREETED: list[tuple[bytes, Any]] = [(b"", b"220 "), (EHLO, b"250-")]
-TO_RCPT = [*GREETED, (MAIL, b"250 2.1.0"), (RCPT, b"250 2.1.5")]
-TO_DATA = [*TO_RCPT, (DATA, b"354 ")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A plan and a dialogue under it."""
-
-    id: str
-    rules: list[dict[str, Any]]
-    says: list[tuple[bytes, Any]]
-    booked: int = 0
-    waits: list[float] = field(default_factory=list)
-    accounts: tuple[str, ...] = ()
-
-
-def case(id_: str, *rules: dict[str, Any], says: list[tuple[bytes, Any]], **more: Any) -> Case:
-    return Case(id=id_, rules=[{"dialect": "smtp"} | rule for rule in rules], says=says, **more)
+from tests.simulator.servers.smtp.dialogues import (
+    AUTH,
+    DATA,
+    EHLO,
+    EOF,
+    GREETED,
+    MAIL,
+    MESSAGE,
+    NOOP,
+    QUIT,
+    RCPT,
+    RST,
+    SILENCE,
+    TO_DATA,
+    TO_RCPT,
+    Case,
+    case,
+    heard,
+)
+from tests.simulator.servers.smtp.house import NOW, RAW, house, run
 
 
 def reply(stage: str, code: int, **more: Any) -> dict[str, Any]:
@@ -334,26 +319,6 @@ CASES = [
         )
     ),
 ]
-
-
-async def heard(client: Client, home: House, expected: object) -> None:
-    """Hear one reply, or what is in its place."""
-    if expected == SILENCE:
-        # Whoever is served after it shows that the server has had its chance to say something.
-        other = await home.client()
-        with_words = await other.line()
-        assert with_words or with_words == b""
-        other.sock.close()
-        assert client.is_in_silence()
-    elif expected == EOF:
-        assert await client.rest() == b""
-    elif expected == RST:
-        with pytest.raises(ConnectionResetError):
-            await client.rest()
-    else:
-        assert isinstance(expected, bytes)
-        got = await client.reply()
-        assert got.startswith(expected), (expected, got)
 
 
 @pytest.mark.parametrize("it", CASES, ids=lambda it: it.id)
