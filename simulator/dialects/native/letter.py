@@ -220,14 +220,13 @@ def _fill(message: EmailMessage, letter: Letter) -> None:
             message.add_alternative(letter.html, subtype="html", charset="utf-8")
     else:
         message.set_content(letter.html, subtype="html", charset="utf-8")
-    for each in letter.attachments:
+    # An inline part belongs to the HTML that shows it (RFC 2387). These come first: what is attached to the whole
+    # moves the HTML one level down.
+    inline = [each for each in letter.attachments if each.content_id is not None]
+    home = message.get_body(("html",)) or message
+    assert isinstance(home, EmailMessage)
+    for each in inline:
         main, _, sub = each.content_type.partition("/")
-        if each.content_id is None:
-            message.add_attachment(each.content, maintype=main, subtype=sub, filename=each.filename)
-            continue
-        # An inline part belongs to the HTML that shows it (RFC 2387).
-        home = message.get_body(("html",)) or message
-        assert isinstance(home, EmailMessage)
         home.add_related(
             each.content,
             maintype=main,
@@ -236,6 +235,10 @@ def _fill(message: EmailMessage, letter: Letter) -> None:
             disposition="inline",
             cid=f"<{each.content_id}>",
         )
+    for each in letter.attachments:
+        if each.content_id is None:
+            main, _, sub = each.content_type.partition("/")
+            message.add_attachment(each.content, maintype=main, subtype=sub, filename=each.filename)
 
 
 def _name_boundaries(message: EmailMessage, fingerprint: str) -> None:

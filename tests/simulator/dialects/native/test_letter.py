@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,30 @@ def test_attachments_arrive_as_they_were() -> None:
     assert parts["bild ä.png"]["Content-ID"] == "<pic>"
     assert parts["bild ä.png"].get_content_disposition() == "inline"
     assert parts["a.bin"].get_content() == file
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_inline_parts_stand_beside_the_html_in_their_order(plain: bool) -> None:
+    """All in one multipart/related, however many there are; what is attached is outside of it."""
+    files = [
+        {"filename": "a.bin", "content": "YQ=="},
+        {"filename": "1.png", "content": "MQ==", "content_id": "one"},
+        {"filename": "2.png", "content": "Mg==", "content_id": "two"},
+    ]
+    body = {"from": "a@x", "to": ["b@x"], "html": "<p>", "attachments": files}
+    message = parsed(taken(body | ({"text": "x"} if plain else {})))
+    kinds = [part.get_content_type() for part in message.walk()]
+
+    start = ["multipart/mixed", *(["multipart/alternative", "text/plain"] if plain else [])]
+    assert kinds == [
+        *start, "multipart/related", "text/html", "application/octet-stream", "application/octet-stream",
+        "application/octet-stream",
+    ]  # fmt: skip
+    assert [part.get_filename() for part in message.walk() if part.get_filename()] == [
+        "1.png",
+        "2.png",
+        "a.bin",
+    ]
 
 
 def test_an_address_beyond_ascii_is_written_in_utf8() -> None:
