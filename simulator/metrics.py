@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -119,7 +120,6 @@ class Metrics:
 
     def __init__(self, readings: Readings) -> None:
         """`readings` gives the values of those metrics that are looked up, not counted, by name."""
-        self._registry = CollectorRegistry()
         self._attempts: Counter[Labels] = Counter()
         self._mails: Counter[Labels] = Counter()
         self._recipients: Counter[Labels] = Counter()
@@ -135,8 +135,7 @@ class Metrics:
             "simulator_faults_total": lambda: self._faults,
             "simulator_info": lambda: {(__version__,): 1},
         }
-        self._registry.register(_Table({**counted, **readings}, self._seconds))
-        ProcessCollector(registry=self._registry)
+        self._table = _Table({**counted, **readings}, self._seconds)
 
     def observe(self, records: Sequence[Record]) -> None:
         """Count what was kept."""
@@ -159,6 +158,14 @@ class Metrics:
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
         return generate_latest(self._registry)
+
+    @cached_property
+    def _registry(self) -> CollectorRegistry:
+        # For whoever asks: most services of a test never are, and looking around in /proc takes time.
+        registry = CollectorRegistry()
+        registry.register(self._table)
+        ProcessCollector(registry=registry)
+        return registry
 
     def _ended(self, attempt: Attempt) -> None:
         outcome = "accepted" if attempt.accepted else "refused"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 from datetime import datetime
+from functools import lru_cache
 
 from simulator.config import PlanError, read_plan
 from simulator.config.written import setup_as_json
@@ -39,9 +40,7 @@ def remember(provider: Provider, name: str, now: datetime) -> None:
 
 def recall(provider: Provider, base: Setup, tenancy: Tenancy, now: datetime) -> list[str]:
     """Put the remembered plans in force; return the names of the accounts that have one."""
-    # Without the seed, which may be another one each time.
-    written = [setup_as_json(each) | {"seed": 0} for each in (base, *(it.setup for _, it in tenancy.tenants))]
-    digest = hashlib.sha256(json.dumps(written, sort_keys=True, default=str).encode()).hexdigest()
+    digest = _digest((base, *(it.setup for _, it in tenancy.tenants)))
     former = provider.account(DEFAULT_ACCOUNT, now).aftermath.notes.get(BASE, "")
     if former != digest:
         provider.remember([_note(DEFAULT_ACCOUNT, BASE, digest)])
@@ -65,6 +64,13 @@ def recall(provider: Provider, base: Setup, tenancy: Tenancy, now: datetime) -> 
         account.plan.replant(planted_at)
         found.append(name)
     return found
+
+
+@lru_cache(maxsize=256)
+def _digest(setups: tuple[Setup, ...]) -> str:
+    # Without the seed, which may be another one each time.
+    written = [setup_as_json(each) | {"seed": 0} for each in setups]
+    return hashlib.sha256(json.dumps(written, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _note(account: str, topic: str, facts: str | None) -> Noted:

@@ -80,7 +80,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 ELSEWHERE = frozenset(row.whole_path for row in ENDPOINTS if row.prefix != PREFIX)
 
 
-@cache
 def _by_path() -> dict[str, dict[str, Endpoint]]:
     """Return the rows by path and method, in their order."""
     found: dict[str, dict[str, Endpoint]] = {}
@@ -89,20 +88,27 @@ def _by_path() -> dict[str, dict[str, Endpoint]]:
     return found
 
 
+@cache
+def _routes() -> tuple[Route, ...]:
+    """Return the routes, which all services share: what they are about is in the state of the application."""
+    return tuple(Route(path, _Path(methods)) for path, methods in _by_path().items())
+
+
 class ControlApi:
     """The endpoints under `/_simulator/v1`. `app` is the ASGI application, guard included."""
 
     def __init__(self, context: Context, *, token: str | None = None, bound_host: str = "127.0.0.1") -> None:
-        self.routes = [Route(path, _Path(context, methods)) for path, methods in _by_path().items()]
+        app = Starlette(
+            routes=_routes(),
+            exception_handlers={
+                HTTPException: _http_problem,
+                Refusal: _refusal,
+                StoreError: _store_problem,
+            },
+        )
+        app.state.context = context
         self.app: ASGIApp = Guard(
-            Starlette(
-                routes=self.routes,
-                exception_handlers={
-                    HTTPException: _http_problem,
-                    Refusal: _refusal,
-                    StoreError: _store_problem,
-                },
-            ),
+            app,
             token=token,
             bound_host=bound_host,
             open_paths=frozenset(row.whole_path for row in ENDPOINTS if row.is_open),
@@ -112,8 +118,7 @@ class ControlApi:
 class _Path:
     """One path and its methods: a plain ASGI application, so that one path is one route."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
-        self._context = context
+    def __init__(self, methods: Mapping[str, Endpoint]) -> None:
         self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,7 +130,7 @@ class _Path:
                 405, f"{request.method} is not possible here; {allowed} is", {"allow": allowed}
             )
         try:
-            response = await endpoint.serve(self._context, request)
+            response = await endpoint.serve(request.app.state.context, request)
         except ClientDisconnect:
             return  # Nobody is there to be told anything.
         await response(scope, receive, send)
