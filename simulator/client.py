@@ -228,7 +228,7 @@ class ControlClient:
         return self._json("DELETE", "webhook")
 
     def deliveries(self, **filters: str) -> list[Json]:
-        """Return what was told and what came of it. Filters: `state`, `event`, `type`, `to`, `rule`."""
+        """Return what was told and what came of it. Filters: `channel`, `state`, `tries`, `event`, `type`, `to`, `rule`."""
         return self._all("deliveries", filters)
 
     def wait_for_deliveries(self, *, count: int = 1, timeout_s: float = 10.0, **filters: str) -> list[Json]:

@@ -105,6 +105,7 @@ class PlanGiven(TypedDict, total=False):
     batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
+    returns: dict[str, Any]
     greylist: dict[str, Any] | None
     replay: Annotated[list[dict[str, Any]], _says("What struck in a former run, as `GET replay` gives it.")]
 
@@ -135,6 +136,7 @@ class PlanShown(TypedDict):
     batch: dict[str, Any]
     magic: dict[str, Any]
     webhooks: dict[str, Any]
+    returns: dict[str, Any]
     greylist: dict[str, Any] | None
     replay: Annotated[ReplayShown | None, _says("How much of a recording has struck again.")]
 

@@ -16,6 +16,7 @@ from simulator.config.limits import read_limit, read_limits
 from simulator.config.magic import read_magic
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.config.replay import read_replay
+from simulator.config.returns import read_returns
 from simulator.config.rules import read_rules
 from simulator.config.shipped import load_named, load_shipped
 from simulator.config.smtp import read_smtp
@@ -36,6 +37,7 @@ PLAN_KEYS = (
     "batch",
     "magic",
     "webhooks",
+    "returns",
     "greylist",
     "replay",
 )
@@ -51,6 +53,7 @@ _TABLES: dict[str, tuple[str, Callable[[object, Place], Any]]] = {
     "batch": ("batch", read_batch),
     "magic": ("magic", read_magic),
     "webhooks": ("webhooks", read_webhooks),
+    "returns": ("returns", read_returns),
     "greylist": ("greylist", read_greylist),
 }
 

@@ -54,7 +54,8 @@ def _events(place: Place, key: str, value: object) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _schedule(place: Place, key: str, value: object) -> tuple[float, ...]:
+def read_schedule(place: Place, key: str, value: object) -> tuple[float, ...]:
+    """Read the delays after the first, second, … attempt that failed."""
     delays = tuple(read_number(place, key, each) for each in _list(place, key, value, "seconds"))
     if len(delays) > MAX_TRIES:
         raise place.wrong(f'"{key}" has {len(delays)} delays; there may be {MAX_TRIES}')
@@ -113,7 +114,7 @@ WEBHOOK_KEYS: dict[str, Callable[[Place, str, object], Any]] = {
     "batch_wait_s": read_number,
     "connections": _some(MAX_CONNECTIONS),
     "timeout_s": lambda place, key, value: read_number(place, key, value, above_zero=True),
-    "schedule_s": _schedule,
+    "schedule_s": read_schedule,
     "jitter": _part,
     "give_up_on": _statuses,
     "disable_after_s": read_number,

@@ -11,6 +11,7 @@ from typing import Any
 from simulator.config.greylist import greylist_as_json
 from simulator.config.limits import limit_as_json
 from simulator.config.replay import recorded_as_json, replay_as_json
+from simulator.config.returns import returns_as_json
 from simulator.config.webhooks import webhooks_as_json
 from simulator.provider.faults import natural_stage
 from simulator.provider.faults.written import as_table
@@ -105,5 +106,6 @@ def settings_as_json(setup: Setup) -> dict[str, Any]:
         "batch": dataclasses.asdict(setup.batch),
         "magic": dataclasses.asdict(setup.magic),
         "webhooks": webhooks_as_json(setup.webhooks),
+        "returns": returns_as_json(setup.returns),
         "greylist": greylist_as_json(setup.greylist),
     }

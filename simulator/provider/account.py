@@ -20,6 +20,7 @@ from simulator.provider.obligations import Obligation
 from simulator.provider.occasions import Occasions
 from simulator.provider.plan import Plan, PlanState
 from simulator.provider.replay import state_of
+from simulator.provider.returns import ReturnRules
 from simulator.provider.smtp import SmtpRules
 from simulator.provider.webhooks import WebhookRules
 
@@ -40,6 +41,7 @@ class Setup:
     batch: BatchRules = BatchRules()
     magic: Magic = Magic()
     webhooks: WebhookRules = WebhookRules()
+    returns: ReturnRules = ReturnRules()
     greylist: Greylist | None = None
 
     @property

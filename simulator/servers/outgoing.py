@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 
 from simulator.clock import Clock
-from simulator.provider.ledger import Attempt
+from simulator.provider.ledger import Acceptance, Attempt
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
 from simulator.provider.webhooks import Reach, TargetError, WebhookRules, check_target
 from simulator.servers.alarms import Alarms
 from simulator.servers.couriers import Couriers
 from simulator.servers.messenger import Messenger
+from simulator.servers.returns import Returns, check_returns
 from simulator.servers.webhooks import Webhooks
 from simulator.store.committer import Committer
 
@@ -33,12 +34,14 @@ def usual_webhook(url: str | None, secret: str | None, seed: int) -> WebhookRule
     return WebhookRules(url=url, secrets=(secret,))
 
 
-def check_targets(usual: WebhookRules, setups: Iterable[Setup], reach: Reach) -> None:
+def check_targets(usual: WebhookRules, setups: Sequence[Setup], reach: Reach) -> None:
     """Raise `OutgoingError` if events would go where they may not."""
     try:
         for rules in (usual, *(setup.webhooks for setup in setups)):
             if rules.url is not None:
                 check_target(rules.url, reach)
+        for setup in setups:
+            check_returns(setup.returns, reach)
     except TargetError as problem:
         raise OutgoingError(str(problem)) from problem
 
@@ -53,18 +56,21 @@ class Outgoing:
         clock: Clock,
         alarms: Alarms,
         moved: Callable[[], None],
+        body: Callable[[Acceptance], Awaitable[bytes | None]],
         *,
         usual: WebhookRules = WebhookRules(),
         reach: Reach = Reach.LOOPBACK,
     ) -> None:
+        """`body` gives the bytes of an accepted mail."""
         self._committer = committer
         self._messenger = Messenger(clock, reach)
         self.couriers = Couriers(provider, committer, clock, alarms, moved)
         self.webhooks = Webhooks(provider, self._messenger, clock, usual)
+        self.returns = Returns(clock, reach, body)
 
     def open(self) -> None:
         """Mind what happens from here on. Call it before the first mail can come."""
-        self.couriers.open(self.webhooks)
+        self.couriers.open(self.webhooks, self.returns)
 
     async def commit(self) -> None:
         """Return when everything so far is kept, and with it who has to tell of it. Raises `StoreError`."""

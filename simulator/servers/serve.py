@@ -173,12 +173,14 @@ class Service:
         self._stack.push_async_callback(self.committer.close)
         self.moves, self.holds = Moves(), Holds(self._held)
         self.alarms = Alarms(self.clock)
+        self.archive = Archive(self.provider, self.store, self.committer)
         self.outgoing = Outgoing(
             self.provider,
             self.committer,
             self.clock,
             self.alarms,
             self.moves.moved,
+            self.archive.raw,
             usual=self.usual_webhook,
             reach=options.webhook_hosts,
         )
@@ -194,7 +196,6 @@ class Service:
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
         )
-        self.archive = Archive(self.provider, self.store, self.committer)
         self.metrics = Metrics(self._readings())
         self.control = ControlApi(
             Context(
@@ -209,6 +210,7 @@ class Service:
                 metrics=self.metrics,
                 couriers=self.outgoing.couriers,
                 webhooks=self.outgoing.webhooks,
+                returns=self.outgoing.returns,
                 is_serving=lambda: self._is_serving,
             ),
             token=options.admin_token,

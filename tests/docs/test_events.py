@@ -9,9 +9,11 @@ from pathlib import Path
 
 from simulator.config import read_plan
 from simulator.config.place import Place
+from simulator.config.returns import RETURN_KEYS, read_returns, returns_as_json
 from simulator.config.webhooks import WEBHOOK_KEYS, read_webhooks, webhooks_as_json
 from simulator.provider.events import event_as_json, events_of
 from simulator.provider.fate import SCRIPTS, Fate, Happening
+from simulator.provider.returns import ReturnRules
 from simulator.provider.webhooks import WebhookRules
 from tests.simulator.provider.mails import acceptance
 
@@ -65,3 +67,16 @@ def test_every_setting_of_webhooks_is_shown_with_its_usual_value() -> None:
 def test_the_rules_of_the_page_are_good_rules() -> None:
     for example in re.findall(r"```toml\n(\[\[rule\]\]\n.*?)```", PAGE, re.DOTALL):
         assert read_plan(tomllib.loads(example), "docs").plan.rules
+
+
+def test_every_setting_of_returns_is_shown_with_its_usual_value() -> None:
+    example = re.search(r"```toml\n(\[returns\]\n.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    shown = tomllib.loads(example[1])["returns"]
+    usual = returns_as_json(ReturnRules())
+
+    assert list(shown) == list(RETURN_KEYS)
+    read_returns(shown, Place("docs"))
+    assert {key: shown[key] for key in shown if key not in ("smtp", "complaints_to")} == {
+        key: usual[key] for key in usual if key not in ("smtp", "complaints_to")
+    }

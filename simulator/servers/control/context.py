@@ -14,6 +14,7 @@ from simulator.servers.archive import Archive
 from simulator.servers.control.moves import Moves
 from simulator.servers.couriers import Couriers
 from simulator.servers.feed import Feed
+from simulator.servers.returns import Returns
 from simulator.servers.webhooks import Webhooks
 from simulator.servers.wire import Holds
 from simulator.store.committer import Committer
@@ -33,6 +34,7 @@ class Context:
     feed: Feed
     couriers: Couriers
     webhooks: Webhooks
+    returns: Returns
     metrics: Metrics
     is_serving: Callable[[], bool]
     """Whether every listener is up and the stop has not begun."""

@@ -34,6 +34,7 @@ async def set_plan(context: Context, asked: Asked) -> Response:
     try:
         setup = read_plan(asked.body, "PUT plan")
         context.webhooks.check(setup)
+        context.returns.check(setup)
     except (PlanError, TargetError) as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.set_up(asked.account.name, setup, context.now())

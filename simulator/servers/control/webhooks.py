@@ -16,14 +16,24 @@ from simulator.provider.provider import Account
 from simulator.provider.search import page_of
 from simulator.provider.webhooks import TargetError, check_target
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, choice, text
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Parameter, choice, text, whole
 from simulator.servers.control.messages import COUNT, TIMEOUT
 from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
+#: The ways out there are; each has a list of its own.
+CHANNEL = Parameter(
+    name="channel",
+    says="Which way out: webhook, or returns (mail that comes back).",
+    read=choice("channel", "", "webhook", "returns").read,
+    schema={"type": "string", "enum": ["webhook", "returns"], "default": "webhook"},
+    default="webhook",
+)
 FILTERS = (
+    CHANNEL,
     choice("state", "How far the delivery is.", *(state.value for state in State)),
+    whole("tries", "At least so many attempts are over.", default=0),
     text("event", "The id of an event that it tells."),
     text("type", "A type of event."),
     text("to", "A recipient; case does not matter."),
@@ -86,7 +96,7 @@ async def list_deliveries(context: Context, asked: Asked) -> Response:
         found.reverse()
     page = page_of(
         (
-            (number, _shown(each, context.webhooks.name))
+            (number, _shown(each, asked.given[CHANNEL.name]))
             for number, each in found
             if after is None or (number < after if newest_first else number > after)
         ),
@@ -100,7 +110,7 @@ async def wait_for_deliveries(context: Context, asked: Asked) -> Response:
 
     def look() -> tuple[list[tuple[int, shapes.Delivery]], bool]:
         # As JSON at once: a delivery goes on changing while we write.
-        found = [(number, _shown(each, context.webhooks.name)) for number, each in _found(context, asked)]
+        found = [(number, _shown(each, asked.given[CHANNEL.name])) for number, each in _found(context, asked)]
         return found, len(found) >= count
 
     found, complete = await context.moves.until_for(asked.request, look, asked.given["timeout_s"])
@@ -112,7 +122,7 @@ async def wait_for_deliveries(context: Context, asked: Asked) -> Response:
 
 def _found(context: Context, asked: Asked) -> Iterator[tuple[int, Delivery]]:
     """Yield the deliveries that are asked for, with numbers to go on after, oldest first."""
-    courier = context.couriers.of(asked.account.name, context.webhooks.name)
+    courier = context.couriers.of(asked.account.name, asked.given[CHANNEL.name])
     if courier is None:
         return
     given = asked.given
@@ -120,6 +130,7 @@ def _found(context: Context, asked: Asked) -> Iterator[tuple[int, Delivery]]:
         events = [notice.event for notice in each.notices]
         if (
             (given["state"] is None or each.state == given["state"])
+            and len(each.tries) >= given["tries"]
             and (given["event"] is None or any(event.id == given["event"] for event in events))
             and (given["type"] is None or any(event.type == given["type"] for event in events))
             and (

@@ -13,6 +13,7 @@ from simulator.config import (
     read_plan,
     rule_as_json,
 )
+from simulator.config.returns import returns_as_json
 from simulator.config.webhooks import webhooks_as_json
 from simulator.config.written import setup_as_json
 from simulator.provider.api import ApiRules
@@ -21,6 +22,7 @@ from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.magic import Magic
 from simulator.provider.provider import Provider
+from simulator.provider.returns import ReturnRules
 from simulator.provider.smtp import SmtpRules
 from simulator.provider.webhooks import WebhookRules
 from tests.simulator.config.plans import WRITTEN, one
@@ -43,6 +45,7 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "batch": dataclasses.asdict(BatchRules()),
         "magic": dataclasses.asdict(Magic()),
         "webhooks": webhooks_as_json(WebhookRules()),
+        "returns": returns_as_json(ReturnRules()),
         "greylist": None,
         "replay": None,
     }

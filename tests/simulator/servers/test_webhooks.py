@@ -161,8 +161,7 @@ def test_what_was_not_taken_is_told_again_by_the_schedule_under_the_same_id(
     send(simulator)
     for number, seconds in ((1, 90), (2, 10_800), (3, 0)):
         receiver.wait(number)
-        control.wait_for_deliveries(timeout_s=10, type="email.accepted")
-        wait_for_tries(control, number)
+        control.wait_for_deliveries(tries=str(number))
         control.advance(seconds)
     (delivery,) = control.wait_for_deliveries(state="failed")
 
@@ -171,17 +170,6 @@ def test_what_was_not_taken_is_told_again_by_the_schedule_under_the_same_id(
     assert {got.body for got in receiver.got} == {receiver.got[0].body}
     assert delivery["why"] == "the receiver did not take it"
     assert all(verified(got) for got in receiver.got)
-
-
-def wait_for_tries(control: ControlClient, count: int) -> None:
-    """Return when the only delivery has been tried so often; it wakes by the delivery itself."""
-    for _ in range(count * 50):
-        (delivery,) = control.wait_for_deliveries()
-        if len(delivery["tries"]) >= count and delivery["state"] != "sending":
-            return
-        with pytest.raises(TimeoutError):
-            control.wait_for_deliveries(count=2, timeout_s=0.05)
-    raise AssertionError(f"there were never {count} tries")
 
 
 def test_gone_disables_the_endpoint_until_it_is_set_again(
@@ -216,7 +204,7 @@ def test_an_endpoint_that_fails_for_too_long_is_disabled(
         events=["email.accepted"],
     )
     send(simulator)
-    wait_for_tries(control, 1)
+    control.wait_for_deliveries(tries="1")
     assert control.webhook()["failing_since"] is not None
     control.advance(100)
     (delivery,) = control.wait_for_deliveries(state="dropped")
@@ -323,7 +311,7 @@ def test_a_spoilt_request_is_refused_and_told_again_soundly(
     control.set_webhook(receiver.url, secret=SECRET, schedule_s=[5], events=["email.accepted"])
     control.add_rules(rule)
     send(simulator)
-    wait_for_tries(control, 1)
+    control.wait_for_deliveries(tries="1")
     control.advance(10)
     first, second = receiver.wait(2)
     (delivery,) = control.wait_for_deliveries(state="delivered")

@@ -13,6 +13,7 @@ from simulator.servers.control.context import Context
 from simulator.servers.control.moves import Moves
 from simulator.servers.couriers import Couriers
 from simulator.servers.feed import Feed
+from simulator.servers.returns import Returns
 from simulator.servers.webhooks import Webhooks
 from simulator.servers.wire import Holds
 from simulator.store.committer import Committer
@@ -36,6 +37,7 @@ def test_an_account_is_looked_up_again_after_a_reset() -> None:
         feed=Feed("life"),
         couriers=Mock(Couriers),
         webhooks=Mock(Webhooks),
+        returns=Mock(Returns),
         metrics=Mock(Metrics),
         is_serving=lambda: True,
     )
