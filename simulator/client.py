@@ -113,6 +113,10 @@ class ControlClient:
         """Replace the plan: `{"seed": …, "rule": […], "idempotency": {…}, "limits": {…}, "smtp": {…}}`."""
         return self._json("PUT", "plan", body=dict(plan))
 
+    def check_plan(self, plan: Mapping[str, Any]) -> Json:
+        """Return `{"explained": […], "doubts": […]}` without putting the plan in force."""
+        return self._json("POST", "plan/check", body=dict(plan))
+
     def add_rules(self, *rules: Mapping[str, Any] | str) -> Json:
         """Append rules, as tables or in one line (`503 for 10 s`); those already there keep their counts."""
         return self._json("POST", "plan", body={"rules": list(rules)})

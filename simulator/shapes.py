@@ -141,6 +141,13 @@ class PlanShown(TypedDict):
     replay: Annotated[ReplayShown | None, _says("How much of a recording has struck again.")]
 
 
+class PlanChecked(TypedDict):
+    """What a plan would do."""
+
+    explained: Annotated[list[str], _says("A sentence per rule.")]
+    doubts: Annotated[list[str], _says("What is probably not meant: rules that can never strike.")]
+
+
 # --- messages ---------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from simulator import shapes
-from simulator.config import PlanError, plan_as_json, read_plan, read_rules
+from simulator.config import PlanError, explain, plan_as_json, read_plan, read_rules, warnings
 from simulator.provider.provider import Account, Setup
 from simulator.provider.webhooks import TargetError
 from simulator.servers import plans
@@ -64,6 +64,15 @@ async def add_rules(context: Context, asked: Asked) -> Response:
     return _changed(context, asked.account)
 
 
+async def check_plan(context: Context, asked: Asked) -> Response:
+    try:
+        setup = read_plan(asked.body, "plan")
+    except PlanError as problem:
+        raise Refusal(422, str(problem)) from problem
+    explained = [explain(rule) for rule in setup.plan.rules]
+    return Said(shapes.PlanChecked(explained=explained, doubts=list(warnings(setup))))
+
+
 async def heal(context: Context, asked: Asked) -> Response:
     if asked.given["all"]:
         context.provider.set_up(asked.account.name, Setup(), context.now())
@@ -104,6 +113,14 @@ ENDPOINTS = (
         does=heal,
         gives=PLAN,
         parameters=(flag("all", "Also treat keys and limits as usual again."),),
+    ),
+    Endpoint(
+        method="POST",
+        path="/plan/check",
+        says="Say what a plan would do, without putting it in force.",
+        does=check_plan,
+        takes=Body(shapes=(shapes.PlanGiven,)),
+        gives=Answer(shape=shapes.PlanChecked),
     ),
     Endpoint(
         method="POST",

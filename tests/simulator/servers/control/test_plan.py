@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from simulator.client import ControlClient
+from simulator.client import ControlClient, ControlError
 from tests.simulator.running import Running, ask, mail, request
 
 
@@ -28,6 +28,20 @@ def test_a_plan_is_set_shown_appended_to_and_cleared(simulator: Running, control
     assert control.heal()["limits"]["max_recipients"] == 5
     assert control.plan()["rules"] == []
     assert control.heal(all=True)["limits"]["max_recipients"] == 1000
+
+
+def test_a_plan_is_explained_without_being_put_in_force(control: ControlClient) -> None:
+    """A sentence per rule; what cannot be meant is doubted; what cannot be read is refused."""
+    control.set_plan({"rules": ["451 first 2"]})
+
+    checked = control.check_plan({"rules": ["503 first 2", "503"]})
+
+    assert len(checked["explained"]) == 2
+    assert "503" in checked["explained"][0]
+    assert control.check_plan({"rules": ["503", "503 first 2"]})["doubts"]
+    assert [rule["name"] for rule in control.plan()["rules"]] == ["451 first 2"]
+    with pytest.raises(ControlError, match="frist"):
+        control.check_plan({"rules": ["503 frist 2"]})
 
 
 BAD_PLANS: dict[str, tuple[str, Any, str]] = {
