@@ -213,6 +213,7 @@ def _say_hello(service: Service) -> None:
         ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
         *(("SMTPS", service.ready["smtps"]) for _ in range(service.ready["smtps"] is not None)),
         *(("CA", service.ready["ca"]) for _ in range(service.ready["ca"] is not None)),
+        ("page", f"{service.ready['http']}/"),
         ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
         ("ledger", about(service.store, options.retention)),
         ("seed", str(options.seed)),

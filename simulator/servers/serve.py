@@ -38,6 +38,7 @@ from simulator.servers.control.context import Context
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
+from simulator.servers.pages import Pages
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
@@ -197,22 +198,24 @@ class Service:
             trouble_with_ledger=lambda: self.committer.trouble,
         )
         self.metrics = Metrics(self._readings())
+        context = Context(
+            provider=self.provider,
+            holds=self.holds,
+            archive=self.archive,
+            committer=self.committer,
+            moves=self.moves,
+            clock=self.clock,
+            alarms=self.alarms,
+            feed=self.feed,
+            metrics=self.metrics,
+            couriers=self.outgoing.couriers,
+            webhooks=self.outgoing.webhooks,
+            returns=self.outgoing.returns,
+            is_serving=lambda: self._is_serving,
+        )
         self.control = ControlApi(
-            Context(
-                provider=self.provider,
-                holds=self.holds,
-                archive=self.archive,
-                committer=self.committer,
-                moves=self.moves,
-                clock=self.clock,
-                alarms=self.alarms,
-                feed=self.feed,
-                metrics=self.metrics,
-                couriers=self.outgoing.couriers,
-                webhooks=self.outgoing.webhooks,
-                returns=self.outgoing.returns,
-                is_serving=lambda: self._is_serving,
-            ),
+            context,
+            pages=Pages(context, self._where).routes,
             token=options.admin_token,
             bound_host=options.http.host,
         )
@@ -240,6 +243,10 @@ class Service:
         self._stack.callback(self._end_of_waiting)
         self.outgoing.begin()
         self._is_serving = True
+
+    def _where(self) -> dict[str, str]:
+        """Where senders are to send, for people."""
+        return {"http": f"{self.ready['http']}/v1/emails", "smtp": str(self.ready["smtp"])}
 
     def _end_of_waiting(self) -> None:
         self._is_serving = False
@@ -393,7 +400,7 @@ async def _end(server: HttpServer | SmtpServer) -> None:
 def _by_path(control: ASGIApp, native: ASGIApp) -> ASGIApp:
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        app = control if path.startswith("/_simulator/") or path in ELSEWHERE else native
+        app = control if path.startswith("/_simulator/") or path == "/" or path in ELSEWHERE else native
         await app(scope, receive, send)
 
     return front

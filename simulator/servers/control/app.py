@@ -5,7 +5,7 @@ Whoever adds a noun writes a module with `ENDPOINTS` and names it in `NOUNS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -97,9 +97,17 @@ def _routes() -> tuple[Route, ...]:
 class ControlApi:
     """The endpoints under `/_simulator/v1`. `app` is the ASGI application, guard included."""
 
-    def __init__(self, context: Context, *, token: str | None = None, bound_host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        pages: Sequence[Route] = (),
+        token: str | None = None,
+        bound_host: str = "127.0.0.1",
+    ) -> None:
+        """`pages` are behind the same guard, and their problems are worded alike."""
         app = Starlette(
-            routes=_routes(),
+            routes=[*_routes(), *pages],
             exception_handlers={
                 HTTPException: _http_problem,
                 Refusal: _refusal,

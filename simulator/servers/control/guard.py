@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from secrets import compare_digest
 from urllib.parse import urlsplit
@@ -10,6 +11,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator.servers.control.problems import Refusal, problem
+
+#: RFC 9110, section 11.6.1: people's browsers know Basic and ask for a password, which is the token.
+CHALLENGE = 'Bearer realm="simulator", Basic realm="simulator", charset="UTF-8"'
 
 
 class Guard:
@@ -33,7 +37,8 @@ class Guard:
             if scope["path"] not in self._open_paths:
                 self._check(Request(scope))
         except Refusal as refusal:
-            await problem(refusal.status, refusal.detail)(scope, receive, send)
+            asks = {"www-authenticate": CHALLENGE} if refusal.status == 401 else None
+            await problem(refusal.status, refusal.detail, asks)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -42,9 +47,10 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             raise Refusal(403, f"a page of {origin} may not command this simulator")
+        if request.headers.get("sec-fetch-site") == "cross-site" and not _is_visit(request):
+            raise Refusal(403, "a page of another site may not ask this simulator")
         if self._token is not None:
-            given = request.headers.get("authorization", "").encode("latin-1")
-            if not compare_digest(given, f"Bearer {self._token}".encode()):
+            if not compare_digest(_token_of(request), self._token.encode()):
                 raise Refusal(401, "this simulator wants its admin token: Authorization: Bearer <token>")
             return
         if request.client is None or not is_loopback(request.client.host):
@@ -52,6 +58,24 @@ class Guard:
         name = (urlsplit(f"//{host}").hostname or "").lower()
         if not (is_loopback(name) or name == self._bound_host):
             raise Refusal(403, f"the Host header names {name!r}; use 127.0.0.1 or localhost")
+
+
+def _token_of(request: Request) -> bytes:
+    """Return the token that was given: as Bearer, or as the password of Basic, which is how browsers ask people."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip().encode("latin-1")
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return b""
+
+
+def _is_visit(request: Request) -> bool:
+    """Tell whether somebody followed a link to us (Fetch Metadata, section 2.2): that shows us, and tells nobody."""
+    return request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
 
 
 def is_loopback(host: str) -> bool:
