@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
-from simulator.provider.message import Dsn
+from simulator.provider.message import Dsn, Form
 from simulator.provider.search import Search, bare, folded
 
 #: So many of the newest mails, attempts and decisions are held in memory; older ones are the store's.
@@ -53,6 +53,8 @@ class Acceptance:
 
     headers: tuple[tuple[str, str], ...] = ()
     """The mail's header fields, unfolded, in their order."""
+    form: Form = Form.MESSAGE
+    """What `size_bytes` and `sha256` are of, and what the ledger keeps."""
     batch: str | None = None
     """The attempt that stands for the whole request, where one request brought several mails."""
     dsn: Dsn | None = None

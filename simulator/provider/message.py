@@ -7,18 +7,24 @@ so nothing here ever refuses a message for its form.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.parser import BytesHeaderParser
 from email.policy import compat32
+from enum import StrEnum
 
 #: Headers longer than this are not read (a header bomb must not cost memory twice).
 HEADER_LIMIT_BYTES = 256 * 1024
 #: Nor more lines of them, nor more of a subject: real mail has some hundreds, and 998 characters a line.
 HEADER_LIMIT_LINES = 4_000
 SUBJECT_LIMIT_CHARS = 4_000
+
+#: Fields with their names, each line ended by CRLF and longer than its blanks, and an empty line after them.
+_PLAIN_HEAD = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*\r\n(?:[ \t]+[^\s][^\r\n]*\r\n)*)+\r\n")
+_NEXT_FIELD = re.compile(rb"\r\n(?![ \t])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,15 @@ class Dsn:
     """Recipients about whom something was said."""
 
 
+class Form(StrEnum):
+    """What the bytes are that a sender handed in."""
+
+    MESSAGE = "message"
+    """The message of RFC 5322."""
+    FIELDS = "fields"
+    """The fields of a letter, as JSON; the message is written when somebody asks for it (`dialects.native.letter`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """One mail as the provider got it, whatever wire it came over."""
@@ -53,7 +68,8 @@ class Submission:
     """Envelope sender; the empty string is the null sender of RFC 5321, section 4.5.5."""
     recipients: tuple[str, ...]
     raw: bytes
-    """The message of RFC 5322, dot-stuffing removed."""
+    """What was handed in, in this `form`; over SMTP with dot-stuffing removed."""
+    form: Form = Form.MESSAGE
     key: str | None = None
     """Idempotency key, where the wire has one."""
     fingerprint: str = ""
@@ -117,9 +133,23 @@ def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
         if end >= 0:
             head = head[: end + len(blank)]
             break
-    lines = head.split(b"\n", HEADER_LIMIT_LINES)
-    if len(lines) > HEADER_LIMIT_LINES:
-        head = b"\n".join(lines[:-1]) + b"\n"
+    if head.count(b"\n") > HEADER_LIMIT_LINES:
+        head = b"\n".join(head.split(b"\n", HEADER_LIMIT_LINES)[:-1]) + b"\n"
+    return _read_plain(head) or _read_any(head)
+
+
+def _read_plain(head: bytes) -> tuple[tuple[str, str], ...] | None:
+    """Read a header block without surprises, as nearly all of them are. None: let the library decide."""
+    if not _PLAIN_HEAD.fullmatch(head):
+        return None
+    fields = []
+    for field_ in _NEXT_FIELD.split(head[: head.find(b"\r\n\r\n")]):
+        name, _, value = field_.partition(b":")
+        fields.append((name.decode("ascii"), value.replace(b"\r\n", b"").decode("utf-8", "replace").strip()))
+    return tuple(fields)
+
+
+def _read_any(head: bytes) -> tuple[tuple[str, str], ...]:
     parsed = BytesHeaderParser(policy=compat32).parsebytes(head)
     # Raw items: the cooked ones lose UTF-8 headers (RFC 6532), which `_unfold` reads.
     return tuple((name, _unfold(str(value))) for name, value in parsed.raw_items())
@@ -133,6 +163,8 @@ def header(headers: Sequence[tuple[str, str]], name: str) -> str | None:
 
 def readable(value: str) -> str:
     """Decode the encoded words of RFC 2047 for people; undecodable ones stay as they came."""
+    if "=?" not in value:
+        return value
     try:
         return str(make_header(decode_header(value)))
     except (LookupError, ValueError, MessageError):

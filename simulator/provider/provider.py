@@ -1035,6 +1035,7 @@ class Provider:
             fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
+            form=submission.form,
             dsn=submission.dsn,
             batch=attempt.batch,
         )

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import TypeVar
 
+from simulator.dialects.native.letter import message_of
 from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Decision
 from simulator.provider.obedience import Obedience, judge_obedience
 from simulator.provider.obligations import Judgement, judge
@@ -101,7 +102,12 @@ class Archive:
     async def raw(self, acceptance: Acceptance) -> bytes | None:
         """Return the bytes of an accepted mail, or None if they are not kept any more."""
         await self._committer.commit()
-        return await asyncio.to_thread(self._store.body, acceptance.account, acceptance.id)
+
+        def find() -> bytes | None:
+            body = self._store.body(acceptance.account, acceptance.id)
+            return None if body is None else message_of(acceptance, body)
+
+        return await asyncio.to_thread(find)
 
     async def judge(self, name: str, now: datetime, *, final: bool = False) -> Judgement:
         """Compare an account's promises with its whole ledger."""

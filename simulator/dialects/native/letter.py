@@ -6,17 +6,19 @@ The two are apart on purpose: what a provider decides needs the letter only, its
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.errors import MessageError
-from email.headerregistry import Address
+from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
+from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
+from simulator.dialects.native import heading
 from simulator.dialects.native.fields import (
     Malformed,
     from_base64,
@@ -28,7 +30,10 @@ from simulator.dialects.native.fields import (
     shown,
     text,
 )
+from simulator.dialects.native.heading import Mailbox
 from simulator.provider.answer import Reason
+from simulator.provider.ledger import Acceptance
+from simulator.provider.message import Form
 
 LETTER_KEYS = frozenset(
     {"from", "to", "cc", "bcc", "subject", "text", "html", "headers", "message_id", "attachments"}
@@ -42,8 +47,8 @@ _FIELD_NAME = re.compile(r"[!-9;-~]+")
 _MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
 
-Mailbox = tuple[str, str]
-"""Display name and address."""
+#: Fields whose values have a grammar: no encoded words may stand just anywhere in them.
+_STRUCTURED = frozenset(HeaderRegistry().registry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,44 +178,64 @@ def _attachment(data: object, where: str) -> Attachment:
 # --- writing ----------------------------------------------------------------------------------------
 
 
-def write(letter: Letter, *, key: str | None, fingerprint: str, now: datetime, host: str) -> bytes:
-    """Write the message, dated `now`.
+def message_id_of(letter: Letter, *, key: str | None, fingerprint: str, host: str) -> str | None:
+    """Return the Message-ID of a letter as it is said among its fields, or a new one. None: it stands in `headers`.
 
-    A missing Message-ID is made from the key (or, without one, from the request's `fingerprint`) at the provider's
-    name `host`. Raise `Malformed` for what the standard library cannot write.
+    A new one is made from the key (or, without one, from the request's `fingerprint`) at the provider's name `host`.
+    Not random: a second request with the same key must be the same mail (RFC 5322, section 3.6.4).
     """
-    # An address beyond ASCII cannot be an encoded word: such a message needs RFC 6532 headers.
-    plain = all(address.isascii() for _, address in (letter.from_, *letter.to, *letter.cc))
-    message = EmailMessage(policy=SMTP if plain else SMTPUTF8)
-    message["From"] = _written(letter.from_)
-    message["To"] = [_written(each) for each in letter.to]
+    if letter.message_id is not None:
+        return letter.message_id
+    if any(name.lower() == "message-id" for name, _ in letter.headers):
+        return None
+    seed = f"key/{key}" if key is not None else f"body/{fingerprint}"
+    return f"<{hashlib.sha256(seed.encode()).hexdigest()[:32]}@{host}>"
+
+
+def fields_of(letter: Letter, message_id: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a letter as people read them, in the order in which `write` writes them."""
+    fields = [("From", heading.shown(letter.from_)), ("To", ", ".join(map(heading.shown, letter.to)))]
     if letter.cc:
-        message["Cc"] = [_written(each) for each in letter.cc]
-    message["Subject"] = letter.subject
-    names = {name.lower() for name, _ in letter.headers}
-    message_id = letter.message_id
-    if message_id is None and "message-id" not in names:
-        # Not random: a second request with the same key must be the same mail (RFC 5322, section 3.6.4).
-        seed = f"key/{key}" if key is not None else f"body/{fingerprint}"
-        message_id = f"<{hashlib.sha256(seed.encode()).hexdigest()[:32]}@{host}>"
+        fields.append(("Cc", ", ".join(map(heading.shown, letter.cc))))
+    fields.append(("Subject", letter.subject))
     if message_id is not None:
-        message["Message-ID"] = message_id
-    if "date" not in names:
-        message["Date"] = format_datetime(now.astimezone(UTC))
+        fields.append(("Message-ID", message_id))
+    fields += letter.headers
+    return tuple(fields)
+
+
+def write(letter: Letter, *, message_id: str | None, fingerprint: str, now: datetime) -> bytes:
+    """Write the message, dated `now`. Raise `Malformed` for attachments that the standard library cannot write."""
+    lines = [heading.addresses("From", [letter.from_]), heading.addresses("To", letter.to)]
+    if letter.cc:
+        lines.append(heading.addresses("Cc", letter.cc))
+    lines.append(heading.words("Subject", letter.subject))
+    if message_id is not None:
+        lines.append(heading.as_it_is("Message-ID", message_id))
+    if not any(name.lower() == "date" for name, _ in letter.headers):
+        lines.append(heading.as_it_is("Date", format_datetime(now.astimezone(UTC))))
     for name, value in letter.headers:
-        try:
-            message[name] = value
-        except (ValueError, IndexError, AttributeError) as problem:
-            # The standard library's header parsers raise all of these for odd values.
-            raise Malformed(
-                f'"headers": the value of {shown(name)} cannot be written: {problem}'
-            ) from problem
+        write_field = heading.as_it_is if name.lower() in _STRUCTURED else heading.words
+        lines.append(write_field(name, value))
+    message = EmailMessage(policy=SMTP)
     try:
         _fill(message, letter)
         _name_boundaries(message, fingerprint)
-        return message.as_bytes()
-    except (ValueError, LookupError, AttributeError, MessageError) as problem:
+        return b"".join(lines) + message.as_bytes()
+    except (ValueError, LookupError, AttributeError, TypeError, MessageError) as problem:
         raise Malformed(f"no message can be built from these fields: {problem}") from problem
+
+
+def message_of(acceptance: Acceptance, body: bytes) -> bytes:
+    """Return the message of an accepted mail: what was handed in, or what is written of its fields."""
+    if acceptance.form is Form.MESSAGE:
+        return body
+    letter = read_letter(json.loads(body))
+    # One among the headers is written from there.
+    message_id = message_id_of(letter, key=None, fingerprint="", host="") and acceptance.message_id
+    return write(
+        letter, message_id=message_id, fingerprint=acceptance.fingerprint, now=acceptance.accepted_at
+    )
 
 
 def _fill(message: EmailMessage, letter: Letter) -> None:
@@ -246,9 +271,3 @@ def _name_boundaries(message: EmailMessage, fingerprint: str) -> None:
     for number, part in enumerate(message.walk()):
         if part.is_multipart():
             part.set_boundary(f"=_{number}_{fingerprint[:32]}")
-
-
-def _written(each: Mailbox) -> Address:
-    name, address = each
-    local, _, domain = address.rpartition("@")
-    return Address(display_name=name, username=local, domain=domain)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from simulator.dialects.native import DIALECT
 from simulator.dialects.native.fields import (
@@ -19,9 +20,9 @@ from simulator.dialects.native.fields import (
     text,
 )
 from simulator.dialects.native.keys import take_key
-from simulator.dialects.native.letter import once, read_letter, write
+from simulator.dialects.native.letter import fields_of, message_id_of, once, read_letter, write
 from simulator.provider.answer import Reason, Refused
-from simulator.provider.message import Submission, from_bytes
+from simulator.provider.message import Form, Submission, digest, from_bytes, header
 
 RAW_KEYS = frozenset({"from", "to", "raw"})
 
@@ -37,8 +38,8 @@ def read(
 ) -> Submission | Refused:
     """Read the JSON body of a request for one mail.
 
-    With `raw`, the message goes on unchanged. Otherwise it is built from the fields, dated `now`, and a
-    missing Message-ID is made from the key (or the content) at the provider's name `host`.
+    With `raw`, the message goes on unchanged. Otherwise the fields do, and become a message when somebody asks for
+    it; a missing Message-ID is made from the key (or the content) at the provider's name `host`.
     `key` came with the head; `body_field` names the member of the body where one may be, too.
     """
     try:
@@ -51,25 +52,50 @@ def read(
         return Refused(reason=problem.reason, detail=problem.detail)
 
 
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def canonical_of(data: object) -> bytes:
+    """Return the JSON of a request's meaning, in ASCII: order of members and spaces do not count."""
+    try:
+        canonical = _sorted(data)
+        if canonical.isascii():
+            return canonical
+    except (UnicodeEncodeError, ValueError, OverflowError, RecursionError):
+        pass  # Halves of surrogate pairs, numbers of other sizes: written as before, refused by whoever reads.
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
 def fingerprint_of(data: object) -> str:
-    """Return the hex SHA-256 of a request's meaning: order of members and spaces do not count."""
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode("ascii")
-    return hashlib.sha256(canonical).hexdigest()
+    """Return the hex SHA-256 of a request's meaning."""
+    return digest(canonical_of(data))
 
 
 def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str) -> Submission:
     """Read one mail, whose key has been taken out of it. Raise `Malformed`."""
-    fingerprint = fingerprint_of(data)
+    canonical = canonical_of(data)
+    fingerprint = digest(canonical)
     if "raw" in data:
         return _raw_mail(data, key, fingerprint)
     letter = read_letter(data)
-    return from_bytes(
-        write(letter, key=key, fingerprint=fingerprint, now=now, host=host),
+    message_id = message_id_of(letter, key=key, fingerprint=fingerprint, host=host)
+    if letter.attachments:
+        # What cannot be written must be refused now, not found out when somebody asks for the message.
+        write(letter, message_id=message_id, fingerprint=fingerprint, now=now)
+    fields = fields_of(letter, message_id)
+    if message_id is None:
+        message_id = (header(fields, "Message-ID") or "").strip() or None
+    return Submission(
         dialect=DIALECT,
         sender=letter.from_[1],
         recipients=letter.recipients,
+        raw=canonical,
+        form=Form.FIELDS,
         key=key,
         fingerprint=fingerprint,
+        message_id=message_id,
+        headers=fields,
+        subject=letter.subject,
     )
 
 

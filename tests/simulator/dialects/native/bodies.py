@@ -9,10 +9,11 @@ from email.message import EmailMessage
 from email.policy import default
 from typing import Any
 
+from simulator.dialects.native.letter import message_of
 from simulator.dialects.native.request import read
 from simulator.provider.answer import Refused
 from simulator.provider.message import Submission
-from tests.simulator.provider.mails import after
+from tests.simulator.provider.mails import acceptance, after
 
 FIELDS: dict[str, Any] = {
     "from": "Shop <shop@example.org>",
@@ -39,8 +40,16 @@ def taken(data: object, key: str | None = None, at_s: float = 0) -> Submission:
     return submission
 
 
+def written(submission: Submission) -> bytes:
+    """Return the message that is written of a mail in the end."""
+    accepted = acceptance(
+        message_id=submission.message_id, fingerprint=submission.fingerprint, form=submission.form
+    )
+    return message_of(accepted, submission.raw)
+
+
 def parsed(submission: Submission) -> EmailMessage:
-    message = message_from_bytes(submission.raw, policy=default)
+    message = message_from_bytes(written(submission), policy=default)
     assert isinstance(message, EmailMessage)
     return message
 
