@@ -133,7 +133,7 @@ def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
         if end >= 0:
             head = head[: end + len(blank)]
             break
-    if head.count(b"\n") > HEADER_LIMIT_LINES:
+    if head.count(b"\n") >= HEADER_LIMIT_LINES:
         head = b"\n".join(head.split(b"\n", HEADER_LIMIT_LINES)[:-1]) + b"\n"
     return _read_plain(head) or _read_any(head)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.provider.message import (
     HEADER_LIMIT_LINES,
     SUBJECT_LIMIT_CHARS,
     Moment,
+    _read_any,
+    _read_plain,
     digest,
     from_bytes,
     header,
@@ -83,3 +85,31 @@ def test_a_subject_is_read_up_to_a_bound() -> None:
 
     assert 200 < len(long.subject) <= SUBJECT_LIMIT_CHARS
     assert set(long.subject[:200]) == {"ü"}
+
+
+HEADS = st.lists(
+    st.sampled_from(
+        [b"Subject: a b", b"X-Y:  z ", "From: ä <a@b>".encode(), b"A:", b"B: =?utf-8?q?x?=", b"C: \xff", b"\r\n", b"\r\n", b"\r\n", b"\r\n ", b"\r\n\t", b"\r", b"\n", b" ", b"\t", b":", b"From x", b"\0", b"\x0b", b"\x85", b"\x1c"]
+    ),
+    max_size=9,
+).map(lambda parts: b"".join(parts) + b"\r\n\r\n")  # fmt: skip
+
+
+@given(HEADS)
+@example(b"Subject: one\r\n two\r\nTo: b@x\r\n\r\n")
+@example(b"Subject:\r\n \r\n\r\n")
+def test_the_quick_way_to_read_headers_finds_what_the_library_finds(head: bytes) -> None:
+    """Where it dares to say anything."""
+    head = head[: head.find(b"\r\n\r\n") + 4]
+    quickly = _read_plain(head)
+
+    assert quickly in (None, _read_any(head))
+
+
+def test_nearly_every_mail_is_read_in_the_quick_way() -> None:
+    """Else it would prove nothing."""
+    assert _read_plain(b"Received: from a\r\n\tby b\r\nSubject: a\r\nX-\xc3: y\r\n\r\n") is None
+    assert _read_plain("Received: from a\r\n\tby b\r\nSubject: ä\r\n\r\n".encode()) == (
+        ("Received", "from a\tby b"),
+        ("Subject", "ä"),
+    )

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from simulator.dialects.native.fields import Malformed, as_object, kind, parse, shown
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.dialects.native.fields import (
+    Malformed,
+    _each_once,
+    _parse_plain,
+    as_object,
+    kind,
+    parse,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +73,48 @@ def test_only_an_object_is_an_object() -> None:
 def test_what_a_sender_wrote_is_shown_short_and_in_one_line() -> None:
     assert shown("a\nb") == r"'a\nb'"
     assert len(shown("x" * 10_000)) < 90
+
+
+NAMES = st.sampled_from(["from", "to", "subject", "a", "", "é", 'q"', "x\\", "b\tb"]) | st.text(max_size=3)
+TEXTS = st.text(max_size=6) | st.sampled_from(["from", "to", 'a":', '"to" :'])
+VALUES = TEXTS | st.lists(TEXTS, max_size=3) | st.dictionaries(NAMES, TEXTS, max_size=3) | st.integers()
+MEMBERS = st.lists(st.tuples(NAMES, VALUES), max_size=4)
+
+
+@given(MEMBERS, st.booleans(), st.booleans(), st.sampled_from([(",", ":"), (", ", ": "), (",", " : ")]))
+def test_the_quick_way_to_parse_finds_what_the_strict_one_finds(
+    members: list[tuple[str, object]], ascii_only: bool, doubled: bool, separators: tuple[str, str]
+) -> None:
+    """Where it dares to say anything; a member that comes twice it leaves to the strict one."""
+    members += members[:1] if doubled else []
+    body = (
+        "{"
+        + separators[0].join(
+            json.dumps(name, ensure_ascii=ascii_only)
+            + separators[1]
+            + json.dumps(value, ensure_ascii=ascii_only)
+            for name, value in members
+        )
+        + "}"
+    ).encode("utf-8", "surrogatepass")
+    quickly = _parse_plain(body)
+
+    if quickly is not None:
+        assert quickly == json.loads(body, object_pairs_hook=_each_once)
+        assert list(quickly) == list(json.loads(body))
+
+
+def test_nearly_every_request_is_parsed_in_the_quick_way() -> None:
+    """Else it would prove nothing."""
+    body = {
+        "from": "a@x",
+        "to": ["b@x"],
+        "subject": "Grüße: {x}",
+        "text": 'say "to"',
+        "headers": {"X-Ref": "1"},
+    }
+
+    for dumped in (json.dumps(body), json.dumps(body, indent=2), json.dumps(body, ensure_ascii=False)):
+        assert _parse_plain(dumped.encode()) == body
+    assert _parse_plain(b'{"to": [1]}') is None
+    assert _parse_plain(b'{"text": "\\":"}') is None
