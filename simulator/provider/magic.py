@@ -7,7 +7,7 @@ Nothing has to be set up and nobody else is hurt, so a test of one mail needs no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -184,10 +184,18 @@ class MagicState:
     planted_at: datetime
     _states: dict[str, PlanState] = field(default_factory=dict)
 
+    def concerns(self, recipient: str | None, recipients: Sequence[str]) -> bool:
+        """Tell whether any of those in question has a magic address."""
+        if not self.magic.on:
+            return False
+        ending = f"@{self.magic.domain}"
+        those = recipients if recipient is None else (recipient,)
+        return any(each.lower().endswith(ending) for each in those)
+
     def strike(self, moment: Moment, now: datetime) -> Strike | None:
         """Decide what hits this moment because of an address in it."""
         ending = f"@{self.magic.domain}"
-        recipients: Iterable[str] = moment.recipients if moment.recipient is None else (moment.recipient,)
+        recipients = moment.recipients if moment.recipient is None else (moment.recipient,)
         names = {
             recipient.lower().removesuffix(ending).partition("+")[0]: None
             for recipient in recipients

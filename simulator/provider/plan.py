@@ -233,10 +233,9 @@ class PlanState:
         """Tell whether it is a recording, of which limits are a part."""
         return False
 
-    @property
-    def is_idle(self) -> bool:
-        """Tell whether there is nothing that could ever strike."""
-        return not self.plan.rules
+    def is_blind(self, wire: str, stage: str) -> bool:
+        """Tell whether nothing that happens there matters: no rule stands there, and none counts attempts."""
+        return not self._counts_attempts and (wire, stage) not in self._by_stage
 
     def stands_at(self, wire: str, stage: str) -> bool:
         """Tell whether any rule could strike there."""

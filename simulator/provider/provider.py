@@ -14,7 +14,6 @@ went out. What is true (`Verdict.accepted`, the ledger) and what we say (`Verdic
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from datetime import datetime, timedelta
 
 from simulator.provider import kept
 from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
+from simulator.provider.advising import Advising
 from simulator.provider.answer import (
     Accepted,
     Answer,
@@ -44,10 +44,10 @@ from simulator.provider.clock import ClockMoved
 from simulator.provider.events import Event
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.faults.written import written
+from simulator.provider.gate import Gate
 from simulator.provider.idempotency import Conflict, Fresh, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
-    Advice,
     Attempt,
     AttemptState,
     Booked,
@@ -58,13 +58,12 @@ from simulator.provider.ledger import (
     Past,
     Sent,
     Struck,
-    ToldBy,
     Tried,
     Wiped,
     message_name,
     number_of,
 )
-from simulator.provider.limits import Excess, Occasion, Scope, Standing, refusal
+from simulator.provider.limits import Standing
 from simulator.provider.lookup import PLAIN, Query, View, look
 from simulator.provider.magic import MAGIC_STAGES
 from simulator.provider.message import Moment, Submission, digest, header
@@ -74,7 +73,7 @@ from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Plan, Rule, wire_of
 from simulator.provider.strike import Held, Hit, Strike
 from simulator.provider.telling import moment_of, tell
-from simulator.provider.tenancy import MOST_ACCOUNTS, Tenancy, Unknown, is_name
+from simulator.provider.tenancy import Tenancy, Tenants
 
 __all__ = ["DEFAULT_ACCOUNT", "Account", "Detail", "Provider", "Record", "Setup", "Verdict"]
 
@@ -139,19 +138,13 @@ class Provider:
         self.seed = seed
         self._setup = setup
         self._past = past
-        self._unknown = tenancy.unknown
-        self._tenants = dict(tenancy.tenants)
-        self._owner = {credential: name for name, it in tenancy.tenants for credential in it.credentials}
+        self._tenants = Tenants(tenancy)
         self._records: list[Record] = []
         self.refusals: Counter[tuple[str, ...]] = Counter()
         """How often the provider refused for a reason of its own, by dialect and reason."""
         self._opened = 0
         self._decided = 0
-        self._advising: dict[str, Advice] = {}
-        """By attempt: when the sender is just now being told to come back."""
-        self._exceeded: dict[str, Held] = {}
-        self._lines: dict[str, str] = {}
-        """The connections that are here just now, and the accounts among whose they are counted."""
+        self._advising = Advising()
         self._stirred: set[str] = set()
         self._early: dict[str, float] = {}
         """By attempt: how long at most the answer waits for events that are told before it."""
@@ -161,7 +154,8 @@ class Provider:
         self._batch_keys: dict[str, str] = {}
         """By the attempt that stands for a batch: the idempotency key of all of it."""
         self.accounts: dict[str, Account] = {}
-        for name in (DEFAULT_ACCOUNT, *self._tenants):
+        self._gate = Gate(self.accounts)
+        for name in (DEFAULT_ACCOUNT, *self._tenants.names):
             self.account(name, now)
 
     # --- accounts -----------------------------------------------------------------------------------
@@ -170,8 +164,7 @@ class Provider:
         """Return the account of this name; it is made when it is named for the first time."""
         known = self.accounts.get(name)
         if known is None:
-            tenant = self._tenants.get(name)
-            setup = self._setup if tenant is None else tenant.setup
+            setup = self._tenants.setup_of(name) or self._setup
             known = self.accounts[name] = Account.fresh(name, setup, now, self._past)
         return known
 
@@ -183,26 +176,11 @@ class Provider:
 
     def account_of(self, credential: str | None) -> str:
         """Return the account behind an API key or SMTP user; what becomes of unknown ones was decided at start."""
-        if credential is None:
-            return DEFAULT_ACCOUNT
-        name = self._owner.get(credential, credential)
-        if name in self.accounts:
-            return name
-        if self._unknown is Unknown.NEW and is_name(name) and len(self.accounts) < MOST_ACCOUNTS:
-            return name
-        return DEFAULT_ACCOUNT
+        return self._tenants.account_of(credential, self.accounts)
 
     def turned_away(self, credential: str | None, secret: str | None = None) -> Refused | None:
         """Say why whoever comes with this credential is not let in; None: it is. `secret` None: none was asked for."""
-        name = self.account_of(credential)
-        if self._unknown is Unknown.REFUSE and name == DEFAULT_ACCOUNT:
-            if credential is None:
-                return Refused(reason=Reason.CREDENTIAL_MISSING, detail="authentication is required")
-            return Refused(reason=Reason.CREDENTIAL_UNKNOWN, detail="these credentials are not known here")
-        tenant = self._tenants.get(name)
-        if secret is not None and tenant is not None and tenant.password not in (None, secret):
-            return Refused(reason=Reason.CREDENTIAL_UNKNOWN, detail="these credentials are not known here")
-        return None
+        return self._tenants.turned_away(credential, secret, self.accounts)
 
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
@@ -263,7 +241,7 @@ class Provider:
     def step(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
         """Say what goes wrong at this stage. None: nothing, go on as the protocol wants."""
         answer = self._decide(attempt, stage, detail, now)
-        self._will_advise(attempt, answer, detail.recipient)
+        self._advising.says(attempt, answer, detail.recipient)
         return answer
 
     def _decide(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Answer | None:
@@ -284,8 +262,6 @@ class Provider:
             refused = self._at_the_door(attempt, stage, detail)
             if refused is None:
                 refused = self._held_back(attempt, stage, detail, occasion, now)
-            if refused is None:
-                refused = self._put_off(attempt, stage, detail, occasion, now)
             if refused is not None:
                 self._count(attempt, refused)
                 return refused if answer is None else with_words(answer, refused)
@@ -314,7 +290,7 @@ class Provider:
         words, acceptance = self._take(account, attempt, submission, now)
         if acceptance is None and not words.replayed:
             attempt.answer = spoken(words)
-            self._will_advise(attempt, words)
+            self._advising.says(attempt, words)
             return Verdict(accepted=(), answer=words, words=words)
         return self._say_yes(attempt, words, attempt.accepted if acceptance else (), acceptance, now)
 
@@ -360,8 +336,7 @@ class Provider:
                 return _refused(found), None
         refused_for = self._check(account, attempt, submission)
         if owed:
-            scopes = _COUNTED_AT_BOOKING[wire_of(attempt.dialect)]
-            account.limiter.owe(scopes, _occasion(attempt, submission), now)
+            self._gate.owe(account, attempt, submission, now)
         elif refused_for is None:
             refused_for = self._held_back_in_the_end(account, attempt, submission, now)
         if refused_for is not None:
@@ -423,7 +398,7 @@ class Provider:
         refused_for = self._held_back_in_the_end(account, attempt, submission, now, look=True)
         if refused_for is not None:
             # Told of the whole request, which the first attempt stands for.
-            self._exceeded[attempt.batch or attempt.id] = self._exceeded.pop(attempt.id)
+            self._advising.instead(attempt.id, attempt.batch or attempt.id)
         return refused_for
 
     def take(
@@ -436,7 +411,7 @@ class Provider:
         account, now = self._now_hand_in(attempt, submission, now)
         words, _ = self._take(account, attempt, submission, now, owed=owed)
         attempt.answer = spoken(words)
-        self._exceeded.pop(attempt.id, None)
+        self._advising.forget(attempt.id)
         # A batch is never kept under the key of one of its mails.
         assert not isinstance(words, Results)
         return words
@@ -460,7 +435,7 @@ class Provider:
                 attempt.answer = spoken(words)
             if isinstance(words, Refused) and not words.replayed:
                 self._count(lead, words)
-            self._will_advise(lead, words)
+            self._advising.says(lead, words)
             return Verdict(accepted=(), answer=words, words=words)
         return self._say_of_all(attempts, words, accepted, fingerprint, now)
 
@@ -486,7 +461,7 @@ class Provider:
                 answer = with_words(strike.answer, words)
                 if key is not None and accepted:
                     self._lied_about(lead, key, fingerprint, answer, now)
-                self._will_advise(lead, answer)
+                self._advising.says(lead, answer)
                 for attempt in attempts:
                     attempt.answer = spoken(answer)
                 return Verdict(accepted=accepted, answer=answer, words=words, after_head=stage == "body")
@@ -497,10 +472,7 @@ class Provider:
         attempt.sent = sent
         if answer is not None:
             attempt.answer = answer
-        advice = None if sent is Sent.UNKNOWN else self._advising.pop(attempt.id, None)
-        if advice is not None and sent is Sent.COMPLETE:
-            at = self.account(attempt.account, now).clock.now(now)
-            attempt.advice = (*attempt.advice, dataclasses.replace(advice, at=at))
+        self._advising.was_sent(attempt, sent, self.account(attempt.account, now).clock.now(now))
         self._keep(attempt)
 
     def close(self, attempt: Attempt, now: datetime) -> None:
@@ -511,7 +483,7 @@ class Provider:
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
         self._foretold.pop(attempt.id, None)
-        self._advising.pop(attempt.id, None)
+        self._advising.forget(attempt.id)
         account.occasions.ended(attempt.id)
         self._early.pop(attempt.id, None)
         self._batch_keys.pop(attempt.id, None)
@@ -524,14 +496,12 @@ class Provider:
 
     def gone(self, connection: str) -> None:
         """A connection has ended: it does not count among the parallel ones any more."""
-        account = self.accounts.get(self._lines.pop(connection, ""))
-        if account is not None:
-            account.limiter.leave(connection)
+        self._gate.gone(connection)
 
     def standings(self, attempt: Attempt, now: datetime) -> list[Standing]:
         """Say how the limits stand for whoever makes this attempt: what RateLimit fields are made of."""
         account = self.account(attempt.account, now)
-        return account.limiter.standings(_occasion(attempt), account.clock.now(now))
+        return self._gate.standings(account, attempt, account.clock.now(now))
 
     # --- what is to be kept, and kept from before ---------------------------------------------------
 
@@ -550,7 +520,7 @@ class Provider:
                     account.ledger.book(acceptance)
                     account.aftermath.events.book(acceptance)
                     account.booked = max(account.booked, acceptance.number)
-                    account.limiter.recall(_occasion_of(acceptance), acceptance.accepted_at)
+                    self._gate.recall(account, acceptance)
                     self._opened = max(self._opened, number_of(acceptance.attempt))
                     if acceptance.key is not None:
                         account.keys.recall(acceptance.key, acceptance)
@@ -753,11 +723,14 @@ class Provider:
         self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
     ) -> Strike | None:
         account = self.accounts[attempt.account]
-        if account.plan.is_idle and not account.setup.magic.on:
+        is_magic = stage in MAGIC_STAGES and account.magic.concerns(
+            detail.recipient, detail.recipients or attempt.recipients
+        )
+        if not is_magic and account.plan.is_blind(wire_of(attempt.dialect), stage):
             return None
         moment = self._moment(attempt, stage, detail, occasion)
         strike = account.plan.strike(moment, now)
-        if account.setup.magic.on and stage in MAGIC_STAGES and not (strike is not None and strike.is_final):
+        if is_magic and not (strike is not None and strike.is_final):
             more = account.magic.strike(moment, now)
             if more is not None:
                 strike = more if strike is None else strike.and_then(more)
@@ -866,118 +839,38 @@ class Provider:
             case _:
                 return None
 
-    def _put_off(
-        self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
-    ) -> Refused | None:
-        """Greylisting: say that this recipient's mail has to come again later."""
-        account = self.accounts[attempt.account]
-        rules = account.setup.greylist
-        if rules is None or stage != "rcpt" or detail.recipient is None:
-            return None
-        left_s = account.greylist.meet(rules, _ip(attempt.peer), attempt.sender or "", detail.recipient, now)
-        if left_s is None:
-            return None
-        refused = Refused(
-            reason=Reason.GREYLISTED,
-            detail=rules.text,
-            smtp=(rules.code, rules.enhanced),
-            retry_after=RetryAfter(kind=RetryAfterKind.SECONDS, seconds=math.ceil(left_s))
-            if rules.tells
-            else None,
-        )
-        held = Held(rule="greylist", words=refused)
-        return self._hold_back(account, attempt, self._moment(attempt, stage, detail, occasion), held, now)
-
-    def _limit(self, attempt: Attempt, stage: str, detail: Detail, now: datetime) -> Excess | None:
-        """Say which limit is exceeded at a stage before booking: as early as the wire can say so."""
-        limiter = self.accounts[attempt.account].limiter
-        place = (wire_of(attempt.dialect), stage)
-        if place in _COUNTED_AS_CONNECTION:
-            return self._enter(attempt)
-        if not limiter.limits:
-            return None
-        if place == ("smtp", "mail"):
-            return limiter.look(_COUNTED_AT_BOOKING["smtp"], _occasion(attempt), now)
-        if place == ("smtp", "rcpt") and detail.recipient is not None:
-            one = Occasion(ip=_ip(attempt.peer), recipients=(detail.recipient,))
-            return limiter.take((Scope.RECIPIENT_DOMAIN,), one, now)
-        return None
-
-    def _enter(self, attempt: Attempt) -> Excess | None:
-        """Count a connection in its account, once; whoever has named itself moves to its own."""
-        if self._lines.get(attempt.connection) == attempt.account:
-            return None
-        self.gone(attempt.connection)
-        excess = self.accounts[attempt.account].limiter.enter(attempt.connection, _ip(attempt.peer))
-        if excess is None:
-            self._lines[attempt.connection] = attempt.account
-        return excess
-
     def _held_back(
         self, attempt: Attempt, stage: str, detail: Detail, occasion: tuple[str, int], now: datetime
     ) -> Refused | None:
-        """Say what a limit has against this, at a stage before booking."""
+        """Say what a limit or the greylist has against this, at a stage before booking."""
         account = self.accounts[attempt.account]
-        excess = self._limit(attempt, stage, detail, now)
-        if excess is None and not account.plan.replays:
+        held = self._gate.at_stage(attempt, stage, detail.recipient, now)
+        if held is None and not account.plan.replays:
             return None
-        return self._too_much(account, attempt, self._moment(attempt, stage, detail, occasion), excess, now)
+        return self._hold_back(account, attempt, self._moment(attempt, stage, detail, occasion), held, now)
 
     def _held_back_in_the_end(
         self, account: Account, attempt: Attempt, submission: Submission, now: datetime, *, look: bool = False
     ) -> Refused | None:
         """Say what a limit has against this mail, and count it if it may come in. `look`: count nothing."""
-        limits = account.limiter.look if look else account.limiter.take
-        excess = limits(_COUNTED_AT_BOOKING[wire_of(attempt.dialect)], _occasion(attempt, submission), now)
-        if excess is None and not account.plan.replays:
+        held = self._gate.at_booking(account, attempt, submission, now, look=look)
+        if held is None and not account.plan.replays:
             return None
         occasion = self._occasion(account, attempt, BOOKING, Detail())
-        return self._too_much(
-            account, attempt, self._moment(attempt, BOOKING, Detail(), occasion), excess, now
-        )
-
-    def _too_much(
-        self, account: Account, attempt: Attempt, moment: Moment, excess: Excess | None, now: datetime
-    ) -> Refused | None:
-        if excess is None:
-            held = account.plan.held(moment)
-        else:
-            held = Held(
-                rule=f"limit: {excess.limit.name}",
-                words=refusal(excess),
-                limit=excess.limit.name,
-                per=excess.limit.per.value,
-                scope=excess.scope,
-            )
-        return None if held is None else self._hold_back(account, attempt, moment, held, now)
+        moment = self._moment(attempt, BOOKING, Detail(), occasion)
+        return self._hold_back(account, attempt, moment, held, now)
 
     def _hold_back(
-        self, account: Account, attempt: Attempt, moment: Moment, held: Held, now: datetime
-    ) -> Refused:
-        """Write down that it was no rule of the plan that struck, and say it."""
-        self._exceeded[attempt.id] = held
+        self, account: Account, attempt: Attempt, moment: Moment, held: Held | None, now: datetime
+    ) -> Refused | None:
+        """Write down that it was no rule of the plan that struck, and say it. A recording may know of it, too."""
+        held = account.plan.held(moment) if held is None else held
+        if held is None:
+            return None
+        self._advising.because_of(attempt.id, held)
         attempt.rules = (*attempt.rules, held.rule)
         self._enter_decision(account, attempt.id, moment, (held.rule,), spoken(held.words), now, held=held)
         return held.words
-
-    def _will_advise(self, attempt: Attempt, answer: Answer | None, recipient: str | None = None) -> None:
-        """Remember when the sender is told to come back, until it is known whether it has heard that."""
-        held = self._exceeded.pop(attempt.id, None)
-        words = None if answer is None else words_of(answer)
-        retry = words.retry_after if isinstance(words, Refused | Reply) else None
-        if retry is None or retry.seconds <= 0:
-            self._advising.pop(attempt.id, None)
-            return
-        by = ToldBy.DATE if retry.kind is RetryAfterKind.DATE else ToldBy.HEADER
-        self._advising[attempt.id] = Advice(
-            wait_s=retry.seconds,
-            at=attempt.opened_at,
-            by=ToldBy.TEXT if wire_of(attempt.dialect) == "smtp" else by,
-            recipient=recipient,
-            limit=None if held is None else held.limit,
-            per=None if held is None else held.per,
-            scope="" if held is None else held.scope,
-        )
 
     def _check(self, account: Account, attempt: Attempt, submission: Submission) -> Refused | None:
         limits = account.setup.limits
@@ -1072,7 +965,7 @@ class Provider:
                 answer = with_words(strike.answer, words)
                 attempt.answer = spoken(answer)
                 self._lied(attempt, acceptance, answer, now)
-                self._will_advise(attempt, answer)
+                self._advising.says(attempt, answer)
                 return Verdict(
                     accepted=accepted,
                     answer=self._after_its_events(attempt, answer),
@@ -1081,7 +974,7 @@ class Provider:
                     acceptance=acceptance,
                 )
         attempt.answer = spoken(words)
-        self._will_advise(attempt, words)
+        self._advising.says(attempt, words)
         answer = self._after_its_events(attempt, words)
         return Verdict(accepted=accepted, answer=answer, words=words, acceptance=acceptance)
 
@@ -1098,31 +991,6 @@ def _common_fate(destinies: tuple[tuple[str, Destiny], ...], taken: tuple[str, .
     """Return the fate that all recipients share; where they differ, the usual one stands for the mail."""
     fates = {destiny.fate for _, destiny in destinies}
     return fates.pop() if len(fates) == 1 and len(destinies) == len(taken) else Fate.DELIVERED
-
-
-#: What is let in and counted when the mail is booked. SMTP has counted the recipients one by one by then.
-_COUNTED_AT_BOOKING: dict[str, tuple[Scope, ...]] = {
-    "smtp": (Scope.ACCOUNT, Scope.IP, Scope.SENDER),
-    "http": tuple(Scope),
-}
-#: Where a connection (HTTP: a request) begins to count among the parallel ones.
-_COUNTED_AS_CONNECTION = frozenset({("smtp", "connect"), ("smtp", "auth"), ("http", "request")})
-
-
-def _occasion(attempt: Attempt, submission: Submission | None = None) -> Occasion:
-    if submission is None:
-        return Occasion(ip=_ip(attempt.peer), sender=attempt.sender, recipients=attempt.recipients)
-    return Occasion(ip=_ip(attempt.peer), sender=submission.sender, recipients=submission.recipients)
-
-
-def _occasion_of(acceptance: Acceptance) -> Occasion:
-    # From which address it came is not written in the ledger.
-    return Occasion(ip="", sender=acceptance.sender, recipients=acceptance.recipients)
-
-
-def _ip(peer: str) -> str:
-    """Return the address of `127.0.0.1:2500` or `[::1]:2500`."""
-    return (peer.rpartition(":")[0] or peer).strip("[]")
 
 
 def _sorted_out(

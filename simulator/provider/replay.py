@@ -32,9 +32,8 @@ class ReplayState(PlanState):
     def replays(self) -> bool:
         return True
 
-    @property
-    def is_idle(self) -> bool:
-        return False
+    def is_blind(self, wire: str, stage: str) -> bool:
+        return (wire, stage) not in self._places and super().is_blind(wire, stage)
 
     def stands_at(self, wire: str, stage: str) -> bool:
         return (wire, stage) in self._places or super().stands_at(wire, stage)

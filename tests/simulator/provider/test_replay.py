@@ -218,7 +218,8 @@ def test_it_knows_where_it_will_strike() -> None:
 
     assert state.stands_at("http", "connect")
     assert not state.stands_at("smtp", "connect")
-    assert not state.is_idle
+    assert not state.is_blind("http", "connect")
+    assert state.is_blind("smtp", "connect")
 
 
 def test_what_a_limit_said_is_said_again_without_the_limit() -> None:

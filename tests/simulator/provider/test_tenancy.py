@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.provider import provider as room
+from simulator.provider import tenancy as room
 from simulator.provider.account import Setup
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.limits import Limits

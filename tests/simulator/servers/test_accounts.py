@@ -164,5 +164,5 @@ def _judge_blue(blue: ControlClient, run: Run) -> None:
     assert len(messages) == ROUNDS + ROUNDS // 2, "its limit, whatever the other one sent"
     assert {each["subject"] for each in messages} == {"for blue"}
     assert blue.plan()["rules"] == []
-    assert not any(each["rules"] for each in blue.attempts())
+    assert {rule for each in blue.attempts() for rule in each["rules"]} == {"limit: account"}
     assert blue.clock()["ahead_s"] == 3600.0
