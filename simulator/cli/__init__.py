@@ -201,7 +201,7 @@ def _say_hello(service: Service) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from simulator.config import explain, warnings
+    from simulator.config import explain, explain_settings, warnings
     from simulator.store.opening import about
 
     options = service.options
@@ -228,8 +228,8 @@ def _say_hello(service: Service) -> None:
             f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
         )
         console.print(f"  [dim]{_plain(name):<8}[/dim] {count}")
-        for rule in rules:
-            console.print(f"    {_plain(explain(rule))}")
+        for sentence in (*map(explain, rules), *explain_settings(setup)):
+            console.print(f"    {_plain(sentence)}")
         for warning in warnings(setup):
             console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
     if options.tenancy.unknown == "refuse":

@@ -32,7 +32,7 @@ def plan_list() -> None:
 @click.argument("plan", metavar="PLAN")
 def plan_check(plan: str) -> None:
     """Read PLAN and say in plain words what it does."""
-    from simulator.config import explain, warnings
+    from simulator.config import explain, explain_settings, warnings
 
     configuration = read_configuration(plan)
     everybody = configuration.setup
@@ -41,6 +41,8 @@ def plan_check(plan: str) -> None:
             click.echo(f"account {name}:")
         for rule in setup.plan.rules:
             click.echo(explain(rule))
+        for sentence in explain_settings(setup):
+            click.echo(sentence)
         for warning in warnings(setup):
             click.echo(f"mind: {warning}", err=True)
     rules = len(everybody.plan.rules)

@@ -88,6 +88,11 @@ class Limit:
     retry_after: Told = Told.SECONDS
 
     @property
+    def counts_recipients(self) -> bool:
+        """Tell whether it counts recipients and not mails."""
+        return self.counts is Counts.RECIPIENTS or self.per is Scope.RECIPIENT_DOMAIN
+
+    @property
     def counted(self) -> bool:
         """Tell whether it counts mails, and not connections only."""
         return any(
@@ -366,12 +371,11 @@ class Limiter:
             for scope, recipients in _counted_under(limit.per, occasion).items():
                 if limit.only is not None and not limit.only.matches(scope):
                     continue
-                counts_recipients = limit.counts is Counts.RECIPIENTS or limit.per is Scope.RECIPIENT_DOMAIN
                 yield _Concerned(
                     limit=limit,
                     scope=scope,
                     meters=self._meters_of(number, scope, now),
-                    amount=recipients if counts_recipients else 1,
+                    amount=recipients if limit.counts_recipients else 1,
                 )
 
     def _meters_of(self, number: int, scope: str, now: datetime) -> dict[str, Meter]:
