@@ -103,8 +103,8 @@ def read_letter(data: Mapping[str, Any]) -> Letter:
     letter = Letter(
         from_=mailbox(sender, '"from"', Reason.INVALID),
         to=tuple(mailboxes(data, "to")),
-        cc=tuple(mailboxes(data, "cc")) if "cc" in data else (),
-        bcc=tuple(mailboxes(data, "bcc")) if "bcc" in data else (),
+        cc=tuple(mailboxes(data, "cc")) if data.get("cc") is not None else (),
+        bcc=tuple(mailboxes(data, "bcc")) if data.get("bcc") is not None else (),
         subject=line(text(data, "subject") or "", '"subject"'),
         headers=tuple(_headers(data)),
         message_id=_message_id(data),
@@ -118,7 +118,9 @@ def read_letter(data: Mapping[str, Any]) -> Letter:
 
 
 def _headers(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    given = data.get("headers") or {}
+    given = data.get("headers")
+    if given is None:
+        return []
     if not isinstance(given, dict):
         raise Malformed(f'"headers" is {kind(given)}; it must be an object of names and texts')
     headers = []
@@ -148,7 +150,9 @@ def _message_id(data: Mapping[str, Any]) -> str | None:
 
 
 def _attachments(data: Mapping[str, Any]) -> list[Attachment]:
-    given = data.get("attachments") or []
+    given = data.get("attachments")
+    if given is None:
+        return []
     if not isinstance(given, list):
         raise Malformed(f'"attachments" is {kind(given)}; it must be a list of objects')
     return [_attachment(each, f"attachment {number}") for number, each in enumerate(given, 1)]

@@ -11,6 +11,7 @@ from typing import Any
 from simulator.dialects.native.letter import ATTACHMENT_KEYS, LETTER_KEYS
 from simulator.dialects.native.request import RAW_KEYS
 from simulator.provider.api import PATHS
+from simulator.provider.batch import BatchRules
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -71,6 +72,9 @@ class Operation:
     """The statuses it may be refused with."""
 
 
+#: What a batch of which no mail was taken is answered with, mail by mail.
+NONE_TAKEN = BatchRules().none_status
+
 _ANYWHERE = (400, 401, 408, 429, 431)
 _SENDING = (*_ANYWHERE, 409, 412, 413, 415, 422, 503)
 
@@ -121,33 +125,47 @@ OPERATIONS: tuple[Operation, ...] = (
 # --- schemas ----------------------------------------------------------------------------------------
 
 _TEXT = {"type": "string"}
-_ADDRESS = {"type": "string", "description": "`a@example.org` or `Name <a@example.org>`."}
+_BARE = r'[^@\s,;<>()\[\]"]{1,60}@[^@\s,;<>()\[\]"]{1,200}'
+_ADDRESS = {
+    "type": "string",
+    "description": "`a@example.org` or `Name <a@example.org>`.",
+    "pattern": rf"^(?:{_BARE}|[^<>\x00-\x1f\x7f-\x9f\u2028\u2029]*<{_BARE}>)$",
+}
 _ADDRESSES = {"type": "array", "items": _ADDRESS}
 _BASE64 = {"type": "string", "contentEncoding": "base64"}
 _NULLABLE_TEXT = {"type": ["string", "null"]}
 
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A member that may be left out may be null as well."""
+    return schema | {"type": [schema["type"], "null"]}
+
+
 _LETTER_FIELDS: dict[str, Any] = {
     "from": _ADDRESS,
     "to": _ADDRESSES | {"minItems": 1},
-    "cc": _ADDRESSES,
-    "bcc": _ADDRESSES,
-    "subject": _TEXT,
-    "text": _TEXT,
-    "html": _TEXT,
-    "headers": {"type": "object", "additionalProperties": _TEXT},
-    "message_id": {"type": "string", "pattern": "^<[^<>@\\s]+@[^<>@\\s]+>$"},
-    "attachments": {"type": "array", "items": {"$ref": "#/components/schemas/Attachment"}},
+    "cc": _or_null(_ADDRESSES),
+    "bcc": _or_null(_ADDRESSES),
+    "subject": _NULLABLE_TEXT,
+    "text": _NULLABLE_TEXT,
+    "html": _NULLABLE_TEXT,
+    "headers": _or_null({"type": "object", "additionalProperties": _TEXT}),
+    "message_id": _or_null({"type": "string", "pattern": "^<[^<>@\\s]+@[^<>@\\s]+>$"}),
+    "attachments": _or_null({"type": "array", "items": {"$ref": "#/components/schemas/Attachment"}}),
 }
 _RAW_FIELDS: dict[str, Any] = {
-    "from": {"type": "string", "description": "The envelope sender; empty: the null sender."},
+    "from": {
+        "description": "The envelope sender; empty: the null sender.",
+        "anyOf": [_ADDRESS, {"const": ""}],
+    },
     "to": _ADDRESSES | {"minItems": 1},
-    "raw": _BASE64 | {"description": "The message of RFC 5322, sent on unchanged."},
+    "raw": _BASE64 | {"description": "The message of RFC 5322, sent on unchanged.", "minLength": 1},
 }
 _ATTACHMENT_FIELDS: dict[str, Any] = {
-    "filename": _TEXT,
-    "content_type": _TEXT,
+    "filename": _TEXT | {"minLength": 1},
+    "content_type": _NULLABLE_TEXT,
     "content": _BASE64,
-    "content_id": _TEXT | {"description": "The part belongs to the HTML that shows it."},
+    "content_id": _NULLABLE_TEXT | {"description": "The part belongs to the HTML that shows it."},
 }
 assert set(_LETTER_FIELDS) == LETTER_KEYS
 assert set(_RAW_FIELDS) == RAW_KEYS
@@ -192,7 +210,7 @@ def _object(fields: dict[str, Any], *required: str, closed: bool = False) -> dic
 
 def schemas() -> dict[str, Any]:
     """Return the JSON Schemas of what the API takes and gives. What it takes is closed, what it gives may grow."""
-    own_key = {"idempotency_key": _TEXT}
+    own_key = {"idempotency_key": _or_null({"type": "string", "pattern": "^[ -~]{1,255}$"})}
     item = [
         _object(_LETTER_FIELDS | own_key, "from", "to", closed=True),
         _object(_RAW_FIELDS | own_key, "from", "to", "raw", closed=True),
@@ -279,13 +297,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
                 "description": "Done.",
                 "content": {"application/json": {"schema": _ref(operation.gives)}},
             },
-            **{
-                str(status): {
-                    "description": " ".join(says for code, _, says in PROBLEMS if code == status),
-                    "content": {PROBLEM_TYPE: {"schema": _ref("Problem")}},
-                }
-                for status in sorted(set(operation.problems))
-            },
+            **{str(status): _refusal(operation, status) for status in sorted(set(operation.problems))},
         },
     }
     if operation.takes is not None:
@@ -294,6 +306,16 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "content": {"application/json": {"schema": _ref(operation.takes)}},
         }
     return described
+
+
+def _refusal(operation: Operation, status: int) -> dict[str, Any]:
+    content = {PROBLEM_TYPE: {"schema": _ref("Problem")}}
+    if operation.takes == "Batch" and status == NONE_TAKEN:
+        content["application/json"] = {"schema": _ref(operation.gives)}
+    return {
+        "description": " ".join(says for code, _, says in PROBLEMS if code == status),
+        "content": content,
+    }
 
 
 def _ref(name: str) -> dict[str, str]:

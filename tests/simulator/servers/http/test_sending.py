@@ -20,6 +20,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "refuse_recipients": {"recipient": "ada@*"},
     "fate": {"fate": "opened"},
     "odd_body": {"shape": "error"},
+    "odd_results": {"listing": "fewer"},
     "drip": {"delay_s": 0, "size_bytes": 7},
 }
 
@@ -41,7 +42,7 @@ def judge(fault: str, stage: str, seen: Seen, sender: Sender, simulator: Running
             assert (seen.end, seen.status) == ("open", 503)
             assert seen.headers["retry-after"] == "7"
             assert seen.headers["content-type"] == "application/problem+json"
-        case "slow" | "accept_then_drop" | "fate" | "webhook_early":
+        case "slow" | "accept_then_drop" | "fate" | "webhook_early" | "odd_results":
             assert is_yes(seen)
         case "hang":
             assert seen.end == "silence"
