@@ -359,7 +359,7 @@ class Provider:
                 self.open(lead.dialect, lead.peer, now, connection=lead.connection, account=lead.account)
             )
         for item, attempt in enumerate(attempts):
-            attempt.batch, attempt.item = lead.id, item
+            attempt.batch, attempt.item, attempt.key = lead.id, item, lead.key
         return attempts
 
     def begin_batch(

@@ -33,7 +33,8 @@ class HttpVoice:
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the head, which promises a whole body, and half of that."""
         out = self._out(words)
-        self._write(out, self._head(out) + http.part_of(out.body))
+        body = b"" if self._line.is_head_request else http.part_of(out.body)
+        self._write(out, self._head(out) + body)
         self._line.begun()
 
     async def babble(self, code: int) -> None:
@@ -50,6 +51,9 @@ class HttpVoice:
         self.said = str(out.status)
         self._line.begun()
         closes = self._line.closes()
+        if self._line.is_head_request:
+            # RFC 9110, section 9.3.2: there is no body that could be odd.
+            return Script(pieces=(http.whole(out, self._line.fields, closes=closes, bodiless=True),))
         return dressed(dress, out, self._line.fields, closes=closes, say=self._unasked)
 
     def played(self) -> None:

@@ -264,3 +264,14 @@ def test_no_yes_without_a_durable_batch(
         control.owe([{"ref": "r", "recipient": "ada@example.com"}])
     assert ask(simulator, THREE).headers["idempotency-replayed"] == "true"
     caplog.clear()
+
+
+def test_a_rule_about_a_key_means_the_key_of_the_batch_and_that_of_a_mail(simulator: Running) -> None:
+    rule = {"fault": "reply", "stage": "accept", "code": 503}
+    plan(simulator, rule | {"key": "batch-1"}, rule | {"key": "own-*"})
+
+    whole = ask(simulator, THREE)
+    own = ask(simulator, batch(mail(idempotency_key="own-1"), mail(idempotency_key="other"), mail(), key="b"))
+
+    assert statuses(whole) == [503, 503, 503]
+    assert statuses(own) == [503, 200, 200]

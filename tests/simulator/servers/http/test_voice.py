@@ -172,3 +172,18 @@ def test_an_idle_connection_ends_when_the_account_says(simulator: Running) -> No
     with Sender(simulator.http) as sender:
         assert is_yes(sender.say(SEND).see())
         assert sender.end() == "eof"
+
+
+@pytest.mark.parametrize(
+    "form", [{"fault": "gzip"}, {"fault": "chunked"}, {"fault": "drip", "delay_s": 0, "size_bytes": 50}]
+)
+def test_the_answer_to_head_has_no_body_in_any_form(simulator: Running, form: dict[str, Any]) -> None:
+    """RFC 9110, section 9.3.2: whatever came behind the head would be taken for the next answer."""
+    plan(simulator, form | {"stage": "lookup", "times": 1})
+    path = "/v1/emails?idempotency_key=k"
+
+    with Sender(simulator.http) as sender:
+        sender.say(request(method="HEAD", path=path)).until(b"\r\n\r\n")
+        seen = sender.say(request(method="GET", path=path)).see()
+
+    assert seen.json == {"data": []}
