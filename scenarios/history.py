@@ -6,6 +6,7 @@ and nothing judges. A stored history can be judged again at any time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,10 @@ from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
 
 Answer = TypeVar("Answer")
+
+#: In the words of the provider (`simulator.provider.dress`): all of it went out, in a form that no sender can read. A
+#: yes that nobody can read has told nobody anything.
+_UNREADABLE = re.compile(r"odd body: (?!whole)|\bgzip \(|\bchunked \((?!trailer)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +50,13 @@ class Try:
         """The code the sender was told, if it was told one in full."""
         if self.sent != "complete":
             return None
-        first = self.answer.split(" ", 1)[0]
-        return int(first) if first.isdigit() else None
+        found = re.match(r"(\d{3})\b", self.answer)
+        return int(found[1]) if found is not None else None
 
     @property
     def told_yes(self) -> bool:
         """True if the sender was told in full that the mail is taken."""
-        if self.sent != "complete":
+        if self.sent != "complete" or _UNREADABLE.search(self.answer):
             return False
         return self.answer.startswith("accepted") or (self.code is not None and 200 <= self.code < 300)
 

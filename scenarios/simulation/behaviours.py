@@ -70,6 +70,20 @@ HTTP: tuple[Behaviour, ...] = (
     _hit("taken, body reset", "reset", "body"),
     _hit("taken, said late", "slow", "reply", delay_s=LATE_S),
     _hit("dropped", "accept_then_drop", "accept"),
+    _hit("upload closed", "hang_up", "upload"),
+    _hit("307 to itself", "redirect", "accept", code=307),
+    _hit("gateway, not taken", "gateway", "accept", code=504),
+    _hit("200 and an error, not taken", "odd_body", "accept", shape="error"),
+    _hit("taken, gateway", "gateway", "reply", code=504),
+    _hit("taken, 303", "redirect", "reply", code=303),
+    _hit("taken, no id", "odd_body", "reply", shape="no_id"),
+    _hit("taken, empty body", "odd_body", "reply", shape="empty"),
+    _hit("taken, HTML", "odd_body", "reply", shape="html"),
+    _hit("taken, damaged gzip", "gzip", "reply", flaw="cut"),
+    _hit("taken, unfinished chunks", "chunked", "reply", chunks="unfinished"),
+    _hit("taken, dripped", "drip", "reply", size_bytes=8, delay_s=1.0),
+    _hit("taken, 103 first", "interim", "reply"),
+    _hit("taken, a second answer", "two_answers", "reply"),
 )
 
 SMTP: tuple[Behaviour, ...] = (
@@ -109,6 +123,17 @@ SMTP: tuple[Behaviour, ...] = (
     Behaviour(name="QUIT reset", rule={"fault": "reset", "stage": "quit"}, on_stop=True),
     Behaviour(name="QUIT garbage", rule={"fault": "garble", "stage": "quit"}, on_stop=True),
     _hit("dropped", "accept_then_drop", "message"),
+    _hit("EHLO 502, HELO works", "refuse_ehlo", "ehlo"),
+    _hit("throttled, closing", "throttle", "mail", style="closing"),
+    _hit("throttled, 454", "throttle", "data", style="ses"),
+    _hit("throttled, 550 5.7.0", "throttle", "message", style="permanent"),
+    _hit("body cut", "cut_body", "body", after_bytes=100),
+    _hit("tarpit", "tarpit", "mail", delay_s=3.0),
+    _hit("taken, 421 behind it", "accept_then_421", "reply"),
+    _hit("taken, said twice", "two_answers", "reply"),
+    _hit("taken, dripped", "drip", "reply", size_bytes=4, delay_s=1.0),
+    _hit("taken, closed on the next command", "close_on_next", "idle"),
+    _hit("250 within the mail", "out_of_turn", "body"),
 )
 
 BY_WIRE: dict[str, dict[str, Behaviour]] = {

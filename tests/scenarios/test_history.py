@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
+from simulator.provider.answer import Dressed, Reply, spoken
+from simulator.provider.dress import Chunked, Chunks, Flaw, Gzipped, Odd, Shape
 from simulator.provider.fate import Fate
 from simulator.provider.obligations import Reported
 from tests.scenarios.made import ANN, at, copy, owed, tried
@@ -50,6 +52,24 @@ def test_an_attempt_under_way_has_no_end() -> None:
         ("500", "complete", True, False, True),
         ("451 4.3.0", "complete", False, False, False),
         ("held, then accepted", "nothing", True, False, True),
+        (spoken(Dressed(dress=Odd(shape=Shape.NO_ID))), "complete", True, False, True),
+        (spoken(Dressed(dress=Odd(shape=Shape.WHOLE))), "complete", True, True, False),
+        (spoken(Dressed(dress=Gzipped(flaw=Flaw.CUT), then=Reply(code=200))), "complete", True, False, True),
+        (spoken(Dressed(dress=Gzipped(), then=Reply(code=200))), "complete", True, True, False),
+        (
+            spoken(Dressed(dress=Chunked(chunks=Chunks.BAD_SIZE), then=Reply(code=200))),
+            "complete",
+            True,
+            False,
+            True,
+        ),
+        (
+            spoken(Dressed(dress=Chunked(chunks=Chunks.TRAILER), then=Reply(code=200))),
+            "complete",
+            True,
+            True,
+            False,
+        ),
     ],
 )
 def test_doubt_is_an_acceptance_the_sender_was_not_told_of(

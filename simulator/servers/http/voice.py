@@ -48,7 +48,8 @@ class HttpVoice:
             out = odd(out, dress)
         elif isinstance(dress, Listed) and isinstance(words, Results):
             out = odd_list(out, dress.listing)
-        self.said = str(out.status)
+        # The form belongs to it: a yes that nobody could read was no yes.
+        self.said = str(dress) if isinstance(dress, Odd) else f"{out.status}, {dress}"
         self._line.begun()
         closes = self._line.closes()
         if self._line.is_head_request:

@@ -79,7 +79,7 @@ def test_chunks_that_break_off_end_the_line(simulator: Running, chunks: str) -> 
     assert accepted(simulator) == 1
     with simulator.control() as control:
         (attempt,) = control.attempts()
-    assert (attempt["sent"], attempt["answer"]) == ("partial", "200")
+    assert (attempt["sent"], attempt["answer"]) == ("partial", f"200, chunked ({chunks})")
 
 
 @pytest.mark.parametrize(
