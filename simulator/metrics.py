@@ -91,6 +91,24 @@ METRICS: tuple[Described, ...] = (
         says="Connections there have been.",
         labels=("wire",),
     ),
+    Described(
+        name="simulator_deliveries_total",
+        kind="counter",
+        says="Webhooks and returned mails that are over, by what became of them.",
+        labels=("channel", "outcome"),
+    ),
+    Described(
+        name="simulator_delivery_attempts_total",
+        kind="counter",
+        says="Attempts at delivering them.",
+        labels=("channel",),
+    ),
+    Described(
+        name="simulator_deliveries_waiting",
+        kind="gauge",
+        says="Webhooks and returned mails that are still to be delivered.",
+        labels=("channel",),
+    ),
     Described(name="simulator_held_answers", kind="gauge", says="Answers that wait for their release."),
     Described(name="simulator_accounts", kind="gauge", says="Accounts there are."),
     Described(

@@ -136,6 +136,8 @@ class Deliveries:
     all: dict[str, Delivery] = field(default_factory=dict)
     """By key, in the order in which they came up; those that are over only as long as they are kept."""
     _over: deque[str] = field(default_factory=deque)
+    _untried: dict[str, Delivery] = field(default_factory=dict)
+    """Those that have not been tried once."""
     _waiting: list[tuple[datetime, int, str]] = field(default_factory=list)
     _gathering: list[tuple[datetime, int, Notice]] = field(default_factory=list)
     """Those that shall share a request and are not due yet."""
@@ -208,6 +210,7 @@ class Deliveries:
         """An attempt is over: it worked, or is tried again, or is given up."""
         first = not delivery.tries
         delivery.tries.append(result)
+        self._untried.pop(delivery.key, None)
         if first and delivery.lane is not None:
             for behind in self._lanes.pop(delivery.lane, ()):
                 self._push(behind)
@@ -240,7 +243,7 @@ class Deliveries:
 
     def overflow(self) -> list[Delivery]:
         """Give up the oldest of those that are too many; return them."""
-        waiting = len(self.all) - len(self._over)
+        waiting = self.waiting
         dropped: list[Delivery] = []
         if waiting > self.limit:
             # A tenth more than must be, so that the next one does not search all of them again.
@@ -254,6 +257,11 @@ class Deliveries:
             for delivery in dropped:
                 self._end(delivery, State.DROPPED)
         return dropped
+
+    @property
+    def waiting(self) -> int:
+        """How many are not over."""
+        return len(self.all) - len(self._over)
 
     def forget(self) -> list[Delivery]:
         """Return the oldest that are over and are more than are kept; they are known no longer."""
@@ -276,10 +284,8 @@ class Deliveries:
     def untold(self, wanted: Callable[[Notice], bool], now: datetime) -> bool:
         """Tell whether a notice that is wanted should have been told by `now` and has not been tried yet."""
         gathered = [*self._ready, *(notice for due, _, notice in self._gathering if due <= now)]
-        tried = (
-            notice for each in self.open() if not each.tries and each.due_at <= now for notice in each.notices
-        )
-        return any(map(wanted, gathered)) or any(map(wanted, tried))
+        untried = (notice for each in self._untried.values() if each.due_at <= now for notice in each.notices)
+        return any(map(wanted, gathered)) or any(map(wanted, untried))
 
     # --- inside -------------------------------------------------------------------------------------
 
@@ -291,6 +297,8 @@ class Deliveries:
             self._numbered += 1
             delivery.number = self._numbered
             self.all[delivery.key] = delivery
+            if not delivery.tries and delivery.state not in OVER:
+                self._untried[delivery.key] = delivery
         return self.all[delivery.key]
 
     def _gather(self, now: datetime, batching: Batching) -> None:
@@ -311,6 +319,7 @@ class Deliveries:
     def _end(self, delivery: Delivery, state: State) -> None:
         delivery.state = state
         self._over.append(delivery.key)
+        self._untried.pop(delivery.key, None)
 
 
 def delivery_of(*notices: Notice, due_at: datetime | None = None) -> Delivery:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from simulator.clock import Clock
 from simulator.provider.deliveries import (
+    OVER,
     Batching,
     Deliveries,
     Delivery,
@@ -159,7 +160,7 @@ class Courier:
     def end(self, why: str) -> None:
         """Nobody is to be told any more: drop what is left."""
         for delivery in self.deliveries.drop(why):
-            self._note(delivery)
+            self._over(delivery)
         self._remember(f"{self.channel.name}.standing", "", None)
         self._flush()
 
@@ -184,7 +185,7 @@ class Courier:
         now = self._now()
         self._take(now)
         for delivery in self.deliveries.overflow():
-            self._note(delivery)
+            self._over(delivery)
         try:
             # Nobody hears of a mail that is not kept, and what is about to be done is written down before.
             await self._flushed()
@@ -238,7 +239,8 @@ class Courier:
             if self.standing.disabled_at is not None:
                 continue
             notices = self.channel.notices(event, self.account)
-            self.deliveries.add(notices, terms.batching)
+            for lost in self.deliveries.add(notices, terms.batching):
+                self._office.count(self.channel.name, lost.state)
             for notice in notices:
                 # One that waits for company is no delivery yet; should we die before it is, it goes alone.
                 self._note(self.deliveries.all.get(notice.key) or delivery_of(notice))
@@ -252,8 +254,11 @@ class Courier:
         now = self._now()
         terms = self.channel.terms(self.account)
         schedule = Schedule(delays_s=()) if terms is None else terms.schedule
+        was_dropped = delivery.state is State.DROPPED
         self.deliveries.done(delivery, result, now, schedule)
-        self._office.count(self.channel.name, delivery, result)
+        self._office.attempts[self.channel.name] += 1
+        if not was_dropped:
+            self._office.count(self.channel.name, delivery.state)
         self._note(delivery)
         self._judge(result, now, terms)
         self._flush()
@@ -281,7 +286,7 @@ class Courier:
             standing.disabled_at, standing.why = now, why
             _log.warning("account %s: %s is disabled: %s", self.account.name, self.channel.name, why)
             for delivery in self.deliveries.drop(f"the endpoint is disabled: {why}"):
-                self._note(delivery)
+                self._over(delivery)
         if why is not None or standing.failing_since != before:
             self._note_standing()
 
@@ -316,6 +321,10 @@ class Courier:
 
     def _note(self, delivery: Delivery) -> None:
         self._remember(f"{self.channel.name}.delivery", delivery.key, delivery_as_facts(delivery))
+
+    def _over(self, delivery: Delivery) -> None:
+        self._office.count(self.channel.name, delivery.state)
+        self._note(delivery)
 
     def _note_batch(self, delivery: Delivery) -> None:
         if len(delivery.notices) > 1 and not delivery.tries:
@@ -357,8 +366,10 @@ class Couriers:
         self.clock = clock
         self.alarms = alarms
         self.moved = moved
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """By channel and outcome (`delivered`, `failed`, `lost`, `dropped`, `attempts`): what was done."""
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        """Deliveries that are over, by channel and state."""
+        self.attempts: Counter[str] = Counter()
+        """Attempts that are over, by channel."""
         self.begun = asyncio.Event()
         self._channels: list[Channel] = []
         self._couriers: dict[tuple[str, str], Courier] = {}
@@ -421,10 +432,17 @@ class Couriers:
             self._let_go(courier)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def count(self, channel: str, delivery: Delivery, result: Try) -> None:
-        self.counts[channel, "attempts"] += 1
-        if delivery.state in (State.DELIVERED, State.FAILED):
-            self.counts[channel, delivery.state.value] += 1
+    def count(self, channel: str, state: State) -> None:
+        """A delivery has come into this state."""
+        if state in OVER:
+            self.counts[channel, state.value] += 1
+
+    def waiting(self) -> Counter[str]:
+        """Return how many deliveries are not over, by channel."""
+        found: Counter[str] = Counter()
+        for courier in self.all():
+            found[courier.channel.name] += courier.deliveries.waiting
+        return found
 
     def _let_go(self, courier: Courier) -> None:
         self._couriers.pop((courier.account.name, courier.channel.name), None)

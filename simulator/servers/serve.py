@@ -265,6 +265,13 @@ class Service:
                 ("http",): self._http.connections_ever,
                 ("smtp",): self._smtp.connections_ever,
             },
+            "simulator_deliveries_total": lambda: self.outgoing.couriers.counts,
+            "simulator_delivery_attempts_total": lambda: {
+                (channel,): count for channel, count in self.outgoing.couriers.attempts.items()
+            },
+            "simulator_deliveries_waiting": lambda: {
+                (channel,): count for channel, count in self.outgoing.couriers.waiting().items()
+            },
             "simulator_held_answers": lambda: {(): self.holds.all_held},
             "simulator_accounts": lambda: {(): len(self.provider.accounts)},
             "simulator_ledger_mails": lambda: {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scenarios.simulation.processes import CrashPoint, Process
-from scenarios.simulation.world import HTTP_PORT, World, silence
+from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World, silence
 from simulator.config import read_plan
 from simulator.provider.signing import Scheme, headers, read_secret
 from simulator.provider.webhooks import STANDARD_SCHEDULE_S
@@ -177,3 +177,25 @@ def _killed(crash: CrashPoint) -> tuple[Receiver, int, bool]:
         accepted = len(world.service.provider.accounts["default"].ledger.acceptances)
         assert world.complaints == []
     return heard, accepted, died
+
+
+def test_bounces_come_back_by_mail_in_the_world() -> None:
+    """Over SMTP to the provider itself: the report stands in its ledger at the instant of the bounce."""
+    plan = {
+        "returns": {"smtp": f"provider:{SMTP_PORT}", "of": ["http"]},
+        "rule": [{"fault": "fate", "fate": "hard_bounce", "after_s": 86_400, "recipient": "b0@*"}],
+    }
+    with World(seed=7, setup=read_plan(plan, "test")) as world:
+
+        async def story() -> None:
+            await world.start_provider()
+            assert (await send(0)).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(90_000)
+
+        world.run(story)
+        assert world.service is not None
+        first, report = world.service.provider.accounts["default"].ledger.acceptances
+        assert world.complaints == []
+
+    assert (report.sender, report.recipients) == ("", ("a@example.org",))
+    assert (report.accepted_at - first.accepted_at).total_seconds() == pytest.approx(86_400, abs=0.1)

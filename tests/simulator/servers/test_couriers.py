@@ -134,7 +134,9 @@ def test_events_are_carried_out_as_they_happen_by_the_accounts_clock() -> None:
         scene.advance(5)
         await scene.until(lambda: scene.states() == [State.DELIVERED] * 2)
         assert scene.post.sent == ["email.accepted", "email.delivered"]
-        assert scene.couriers.counts == {("post", "attempts"): 2, ("post", "delivered"): 2}
+        assert scene.couriers.counts == {("post", "delivered"): 2}
+        assert scene.couriers.attempts == {"post": 2}
+        assert scene.couriers.waiting() == {"post": 0}
 
     play(story)
 
@@ -196,6 +198,7 @@ def test_a_courier_comes_and_goes_with_its_terms_and_its_account() -> None:
         scene.couriers.refresh("default")
         assert scene.couriers.of("default", "post") is None
         assert [each.state for each in first.deliveries.all.values()] == [State.DROPPED]
+        assert scene.couriers.counts == {("post", "dropped"): 1}
 
         scene.post.on = True
         scene.provider.reset("default", NOW)
