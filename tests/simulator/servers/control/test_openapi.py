@@ -22,7 +22,7 @@ phases.coverage.unexpected-methods = ["PATCH"]
 
 # A plan that is JSON of the right shape may still be no plan: its language is checked by tests of its own.
 [[operations]]
-include-path = "/_simulator/v1/plan"
+include-path-regex = "/plan(/check)?$"
 checks.positive_data_acceptance.enabled = false
 
 # The filters of a wait are those of its list, which is looked at in full.
