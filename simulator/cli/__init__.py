@@ -101,6 +101,8 @@ cli.add_command(decisions)
 @click.option("--webhook-secret", metavar="S", help="Signs them: whsec_ and base64; one that follows from the seed is printed.")  # fmt: skip
 @click.option("--webhook-hosts", type=click.Choice(["loopback", "private", "any"]), default="loopback", show_default=True, help="How far webhooks may go: this machine, private networks, everywhere.")  # fmt: skip
 @click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up; -: to the standard output.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True, help="info: a line per attempt and per request to the control API.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or one JSON object a line.")  # fmt: skip
 @click.option("--until-eof", is_flag=True, help="Stop when the standard input ends, as it does when whoever started us is gone.")  # fmt: skip
 def serve(
     http: str,
@@ -125,11 +127,14 @@ def serve(
     webhook_hosts: str,
     ready_file: Path | None,
     until_eof: bool,
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     What was answered with yes is in the ledger before the answer goes out.
     """
+    from simulator import logs
     from simulator.clock import fresh_seed
     from simulator.config import Configuration
     from simulator.provider.webhooks import Reach
@@ -137,6 +142,7 @@ def serve(
     from simulator.servers.tls import TlsOptions
     from simulator.store import Durability, StoreError
 
+    logs.begin(log_format, log_level)
     if plan is not None and replay is not None:
         raise click.UsageError("--plan and --replay both say what goes wrong; give one of them")
     if replay is not None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 import os
 import signal
 import sys
@@ -21,13 +22,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simulator import __version__
+from simulator import __version__, logs
 from simulator.clock import Clock, SystemClock
 from simulator.metrics import Metrics, Readings
-from simulator.provider.ledger import Booked, Decided, Tried
-from simulator.provider.provider import Provider, Record, Setup
+from simulator.provider.ledger import AttemptState, Booked, Decided, Tried
+from simulator.provider.provider import DEFAULT_ACCOUNT, Provider, Record, Setup
 from simulator.provider.retention import FOR_EVER, Retention
-from simulator.provider.tenancy import Tenancy
+from simulator.provider.tenancy import Tenancy, Unknown
 from simulator.provider.webhooks import Reach
 from simulator.servers import plans
 from simulator.servers.alarms import Alarms
@@ -301,7 +302,20 @@ class Service:
     def _kept(self, records: Sequence[Record]) -> None:
         """These have become durable: whoever listens may know."""
         self.metrics.observe(records)
+        if logs.log.isEnabledFor(logging.INFO):
+            self._log(records)
         stream.publish(self.feed, self.provider, records)
+
+    def _log(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, Tried) and record.attempt.state is AttemptState.CLOSED:
+                logs.ended(record.attempt, hides_account=self._is_hidden(record.attempt.account))
+
+    def _is_hidden(self, account: str) -> bool:
+        """Tell whether an account may be called by a credential that a sender brought along."""
+        tenancy = self.options.tenancy
+        known = {DEFAULT_ACCOUNT, *(name for name, _ in tenancy.tenants)}
+        return tenancy.unknown is Unknown.NEW and account not in known
 
     def _held(self, account: str) -> None:
         self.feed.publish(account, "held", b'{"held":%d}' % self.holds.held(account))

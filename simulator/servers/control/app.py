@@ -36,6 +36,7 @@ from simulator.servers.control.guard import Guard
 from simulator.servers.control.openapi import document
 from simulator.servers.control.problems import Refusal, problem
 from simulator.servers.control.said import Said
+from simulator.servers.control.traced import Traced, log
 from simulator.store import StoreError
 
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
@@ -115,12 +116,13 @@ class ControlApi:
             },
         )
         app.state.context = context
-        self.app: ASGIApp = Guard(
+        guard = Guard(
             app,
             token=token,
             bound_host=bound_host,
             open_paths=frozenset(row.whole_path for row in ENDPOINTS if row.is_open),
         )
+        self.app: ASGIApp = Traced(guard, context.clock)
 
 
 class _Path:
@@ -141,6 +143,12 @@ class _Path:
             response = await endpoint.serve(request.app.state.context, request)
         except ClientDisconnect:
             return  # Nobody is there to be told anything.
+        except (HTTPException, Refusal, StoreError):
+            raise  # They are worded below.
+        except Exception:
+            id_ = scope["request_id"]
+            log.exception("a bug of ours", extra={"facts": {"request": id_}})
+            response = problem(500, f"this is a bug of the simulator; request {id_} is in its log")
         await response(scope, receive, send)
 
 
