@@ -144,7 +144,7 @@ class PlanShown(TypedDict):
 class PlanChecked(TypedDict):
     """What a plan would do."""
 
-    explained: Annotated[list[str], _says("A sentence per rule.")]
+    explained: Annotated[list[str], _says("A sentence per rule, and per limit.")]
     doubts: Annotated[list[str], _says("What is probably not meant: rules that can never strike.")]
 
 

@@ -70,6 +70,8 @@ class Account:
     """The newest ones."""
     obligations: dict[tuple[str, str], Obligation] = field(default_factory=dict)
     occasions: Occasions = field(default_factory=Occasions)
+    set_up_at: datetime | None = None
+    """When its setup was changed last, by its clock; None: never."""
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
@@ -103,6 +105,7 @@ class Account:
         if setup.greylist != self.setup.greylist:
             self.greylist = GreylistState()
         self.setup = setup
+        self.set_up_at = now
         self.plan = state_of(setup.plan, now)
         self.limiter = self.limiter.renewed(setup.throughput)
         self.magic = MagicState(setup.magic, planted_at=now)

@@ -52,6 +52,25 @@ class Occasions:
         self._stages[wire, stage] += 1
         return "", self._stages[wire, stage]
 
+    # --- after a restart ----------------------------------------------------------------------------
+
+    def recall(self, wire: str, recipients: tuple[str, ...]) -> None:
+        """Count an attempt of a former process."""
+        if recipients:
+            self._another(mail_to(None, recipients))
+        if wire == "smtp" and len(recipients) > 1:
+            for recipient in recipients:
+                self._another(mail_to(recipient, ()))
+
+    def at_least(self, wire: str, stage: str, mail: str, nth: int) -> None:
+        """Something was decided there: what comes now has a higher number in any case."""
+        if mail:
+            self._mails[mail] = max(self._mails.get(mail, 0), nth)
+        else:
+            self._stages[wire, stage] = max(self._stages[wire, stage], nth)
+
+    # --- the end ------------------------------------------------------------------------------------
+
     def ended(self, attempt: str) -> None:
         """An attempt is over."""
         self._attempts.pop(attempt, None)

@@ -187,6 +187,15 @@ class Provider:
         account = self.account(name, now)
         account.set_up(setup, account.clock.now(now))
 
+    def take_up_setup(self, name: str, setup: Setup, since: datetime, now: datetime) -> None:
+        """Take a setup again that was in force before a restart, since this instant of the account's time."""
+        self.set_up(name, setup, now)
+        account = self.accounts[name]
+        account.set_up_at = since
+        for acceptance in account.ledger.acceptances:
+            if acceptance.accepted_at >= since:
+                self._gate.recall(account, acceptance)
+
     def add_rules(self, name: str, rules: Sequence[Rule], now: datetime) -> None:
         """Append rules to an account's plan; what the others counted stays."""
         account = self.account(name, now)
@@ -555,6 +564,12 @@ class Provider:
                     account.plan.replant(account.clock.now(now))
         for attempt in orphans.values():
             self._keep(attempt)
+        for account in self.accounts.values():
+            for attempt in account.attempts.values():
+                account.occasions.recall(wire_of(attempt.dialect), attempt.recipients)
+            # Of attempts that are not held any more the decisions may know.
+            for decision in account.decisions:
+                account.occasions.at_least(decision.wire, decision.stage, decision.mail, decision.nth)
 
     # --- promises and look-ups ----------------------------------------------------------------------
 

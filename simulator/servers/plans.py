@@ -34,6 +34,7 @@ def remember(provider: Provider, name: str, now: datetime) -> None:
     facts = {
         "plan": setup_as_json(setup),
         "planted_at": [each.isoformat() for each in account.plan.planted()],
+        "since": None if account.set_up_at is None else account.set_up_at.isoformat(),
     }
     provider.remember([_note(name, TOPIC, json.dumps(facts))])
 
@@ -56,11 +57,15 @@ def recall(provider: Provider, base: Setup, tenancy: Tenancy, now: datetime) -> 
             known = json.loads(facts)
             setup = read_plan(known["plan"], f"the plan of {name}")
             planted_at = [datetime.fromisoformat(each) for each in known["planted_at"]]
+            # Not there in what a former version wrote.
+            since = (
+                account.clock.now(now) if not known.get("since") else datetime.fromisoformat(known["since"])
+            )
         except (PlanError, ValueError, KeyError, TypeError) as problem:
             # Written by another version, whose words are not ours: better said than guessed.
             _log.warning("the plan that was set for account %r before is not understood: %s", name, problem)
             continue
-        provider.set_up(name, setup, now)
+        provider.take_up_setup(name, setup, since, now)
         account.plan.replant(planted_at)
         found.append(name)
     return found

@@ -5,7 +5,15 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from simulator import shapes
-from simulator.config import PlanError, explain, plan_as_json, read_plan, read_rules, warnings
+from simulator.config import (
+    PlanError,
+    explain,
+    explain_settings,
+    plan_as_json,
+    read_plan,
+    read_rules,
+    warnings,
+)
 from simulator.provider.provider import Account, Setup
 from simulator.provider.webhooks import TargetError
 from simulator.servers import plans
@@ -69,7 +77,7 @@ async def check_plan(context: Context, asked: Asked) -> Response:
         setup = read_plan(asked.body, "plan")
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
-    explained = [explain(rule) for rule in setup.plan.rules]
+    explained = [*map(explain, setup.plan.rules), *explain_settings(setup)]
     return Said(shapes.PlanChecked(explained=explained, doubts=list(warnings(setup))))
 
 

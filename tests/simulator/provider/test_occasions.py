@@ -56,3 +56,18 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert numbers == [1, 1, 2, 1, 3, 1]
     assert it._attempts == {}
+
+
+def test_counts_go_on_after_a_restart() -> None:
+    it = Occasions()
+    it.recall("smtp", (BOB, ANN))
+    it.recall("http", (BOB, ANN))
+    it.recall("smtp", ())
+    it.at_least("smtp", "message", f"to:{ANN},{BOB}", 1)
+    it.at_least("smtp", "rcpt", f"to:{ANN}", 5)
+    it.at_least("smtp", "connect", "", 7)
+
+    assert it.of_mail("a", None, (ANN, BOB)) == (f"to:{ANN},{BOB}", 3)
+    assert it.of_mail("b", BOB, (ANN, BOB)) == (f"to:{BOB}", 2)
+    assert it.of_mail("b", ANN, (ANN, BOB)) == (f"to:{ANN}", 6)
+    assert it.of_stage("smtp", "connect") == ("", 8)

@@ -171,6 +171,25 @@ def test_neither_time_nor_the_pace_of_others_changes_a_replay() -> None:
     assert [answer is None for answer in answers] == [True, True, False, False, False, False]
 
 
+def test_a_restart_in_the_middle_of_a_run_leaves_its_recording_whole() -> None:
+    """What comes after it is counted on, so that no two moments have the same name."""
+    setup = read_plan({"seed": 7, "rules": ["503 every other", "lose answers every 3rd"]}, "p")
+    first = Provider(seed=7, setup=setup, now=NOW)
+    for _ in range(3):
+        send(first, mail(dialect="native"))
+    later = Provider(seed=7, setup=setup, now=NOW)
+    later.restore(first.records(), NOW)
+    for _ in range(4):
+        send(later, mail(dialect="native"))
+    places = [(each.stage, each.mail, each.nth) for each in later.accounts["default"].decisions]
+    assert places == [("accept", f"to:{BOB}", 2), ("accept", f"to:{BOB}", 5), ("accept", f"to:{BOB}", 7)]
+
+    again = Provider(seed=7, setup=read_plan(recording_of(later), "r"), now=NOW)
+    for _ in range(7):
+        send(again, mail(dialect="native"))
+    assert list(again.accounts["default"].ledger.dump()) == list(later.accounts["default"].ledger.dump())
+
+
 # --- the state by itself ----------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from simulator.provider.notes import Noted
 from simulator.provider.provider import Provider, Record, Setup
 from simulator.provider.tenancy import Tenancy, Tenant
 from simulator.servers import plans
-from tests.simulator.provider.mails import NOW, after
+from tests.simulator.provider.mails import NOW, after, mail, send
 
 SET = read_plan(
     {
@@ -104,3 +104,16 @@ def test_a_plan_in_words_of_another_version_is_said_and_left(caplog: pytest.LogC
         provider = started([Noted(account="shop", topic=plans.TOPIC, name="", facts=facts)])
         assert provider.accounts["shop"].plan.plan.rules == ()
     assert caplog.text.count("is not understood") == 3
+
+
+def test_a_quota_that_was_set_at_run_time_is_used_up_after_a_restart() -> None:
+    """By what was taken since it was set, and by nothing before."""
+    provider = started()
+    send(provider, mail(dialect="native"), NOW)
+    provider.set_up("default", read_plan({"limits": {"per_day": 2}}, "test"), after(10))
+    plans.remember(provider, "default", after(10))
+    send(provider, mail(dialect="native"), after(20))
+    again = started(provider.records())
+
+    answers = [send(again, mail(dialect="native"), after(200))[1] for _ in range(2)]
+    assert [bool(verdict and verdict.accepted) for verdict in answers] == [True, False]
