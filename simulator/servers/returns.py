@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import socket
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simulator import __version__
@@ -73,14 +74,13 @@ class Returns:
 
     async def _hand_over(self, mail: ReturnMail, rules: ReturnRules) -> tuple[int | None, str | None]:
         """Hand a mail to the server; return its code, and what is wrong with it in a sentence."""
-        # Most simulators never return anything.
-        from aiosmtplib import SMTP, SMTPException, SMTPRecipientsRefused, SMTPResponseException
-
+        # Most simulators never return anything, and nobody who sends mail just now should wait for this.
+        aiosmtplib = await asyncio.to_thread(import_module, "aiosmtplib")
         assert rules.smtp is not None
         host, _, port = rules.smtp.rpartition(":")
         try:
             address = await self._look_up(host.strip("[]"), int(port))
-            client = SMTP(
+            client = aiosmtplib.SMTP(
                 hostname=address,
                 port=int(port),
                 local_hostname=rules.hostname,
@@ -99,11 +99,11 @@ class Returns:
                 )
         except TargetError as problem:
             return None, str(problem)
-        except SMTPRecipientsRefused as problem:
+        except aiosmtplib.SMTPRecipientsRefused as problem:
             return _refused(problem.recipients[0])
-        except SMTPResponseException as problem:
+        except aiosmtplib.SMTPResponseException as problem:
             return _refused(problem)
-        except (SMTPException, OSError, ValueError) as problem:
+        except (aiosmtplib.SMTPException, OSError, ValueError) as problem:
             said = " ".join(str(problem).split())[:200] or type(problem).__name__
             return None, f"the mail cannot be handed over: {said}"
         return 250, None

@@ -255,3 +255,62 @@ def test_a_delivery_can_be_written_and_taken_up() -> None:
     taken_up = again.all["evt_a.0"]
     assert (taken_up.webhook_id, taken_up.tries) == (sending.webhook_id, sending.tries)
     assert again.all["evt_b.0"].state is State.DELIVERED
+
+
+# --- whatever happens -------------------------------------------------------------------------------
+
+NOTICES = st.lists(
+    st.tuples(st.floats(0, 50), st.sampled_from(["m1", "m2", None]), st.booleans(), st.booleans()),
+    max_size=12,
+)
+ANSWERS = st.lists(st.sampled_from([200, 204, 302, 410, 429, 500, None]), min_size=1, max_size=8)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    notices=NOTICES,
+    answers=ANSWERS,
+    size=st.sampled_from([None, 1, 3]),
+    room=st.integers(1, 4),
+    pauses=st.lists(st.sampled_from([0.0, 0.3, 5.0, 61.0]), min_size=1, max_size=6),
+)
+def test_whatever_is_answered_everything_ends_and_nothing_is_early_or_twice(
+    notices: list[tuple[float, str | None, bool, bool]],
+    answers: list[int | None],
+    size: int | None,
+    room: int,
+    pauses: list[float],
+) -> None:
+    """First attempts of one mail never overlap; what was taken is not sent again; all ends when time goes on."""
+    batching, schedule = Batching(size=size, wait_s=0.5), Schedule(delays_s=(2.0, 9.0), jitter=0.2)
+    it = Deliveries()
+    for number, (due_s, email_id, lost, alone) in enumerate(notices):
+        flaws = (Flaw(what=Spoilt.SIGNATURE, how="missing"),) if alone else ()
+        it.add([notice(f"n{number}", due_s, mail=email_id, lost=lost, flaws=flaws)], batching)
+    now_s, step, sent = 0.0, 0, 0
+    under_way: list[Delivery] = []
+    while (next_at := it.next_at(batching)) is not None or under_way:
+        for started in it.due(after(now_s), room - len(under_way), batching):
+            assert started.due_at <= after(now_s)
+            assert not any(try_.worked for try_ in started.tries)
+            assert started.tries or started.lane not in {
+                each.lane for each in under_way if not each.tries and each.lane is not None
+            }
+            under_way.append(started)
+            sent += 1
+        assert len(under_way) <= room
+        if under_way and step % 3 != 2:
+            answer = answered(answers[sent % len(answers)], after(now_s))
+            it.done(under_way.pop(step % len(under_way)), answer, after(now_s), schedule)
+        elif under_way or (next_at is not None and next_at <= after(now_s)):
+            now_s += pauses[step % len(pauses)]
+        else:
+            now_s = max(now_s, (next_at - NOW).total_seconds()) if next_at is not None else now_s
+        step += 1
+        assert step < 10_000, "it does not come to rest"
+
+    told = [each for delivery in it.all.values() for each in delivery.notices]
+    assert sorted(each.key for each in told) == sorted(f"evt_n{number}.0" for number in range(len(notices)))
+    assert {each.state for each in it.all.values()} <= {State.DELIVERED, State.FAILED, State.LOST}
+    assert sum(len(each.tries) for each in it.all.values()) == sent
+    assert it.waiting == 0
