@@ -230,11 +230,11 @@ def _say_hello(service: Service) -> None:
     everybody = ("plan", options.setup)
     for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
         rules = setup.plan.rules
-        more = explain_settings(setup)
-        healthy = "no rules" if more else "no faults: every mail is taken"
-        count = f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else healthy
+        count = (
+            f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
+        )
         console.print(f"  [dim]{_plain(name):<8}[/dim] {count}")
-        for sentence in (*map(explain, rules), *more):
+        for sentence in (*map(explain, rules), *explain_settings(setup)):
             console.print(f"    {_plain(sentence)}")
         for warning in warnings(setup):
             console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")

@@ -217,26 +217,20 @@ def explain_settings(setup: Setup) -> list[str]:
             f"{rules.code} {rules.enhanced}."
         )
     if setup.plan.recorded is not None:
-        said.append(
-            f"replay: {_many(len(setup.plan.recorded), 'decision')} of a former run, to strike again."
-        )
+        said.append(f"replay: {len(setup.plan.recorded)} decisions of a former run strike again.")
     return said
 
 
-def _many(number: float, what: str) -> str:
-    return f"{number:g} {what}{'' if number == 1 else 's'}"
-
-
 def _limit(limit: Limit) -> str:
-    what = "recipient" if limit.counts_recipients else "mail"
+    what = "recipients" if limit.counts_recipients else "mails"
     parts = []
     if limit.rate_per_s is not None:
-        parts.append(f"{_many(limit.rate_per_s, what)} a second ({limit.burst} at once)")
+        parts.append(f"{limit.rate_per_s:g} {what} a second ({limit.burst} at once)")
     for key, window in _QUOTAS:
         quota: int | None = getattr(limit, key)
         if quota is not None:
-            parts.append(f"{_many(quota, what)} {'an' if window == 'hour' else 'a'} {window}")
+            parts.append(f"{quota} {what} {'an' if window == 'hour' else 'a'} {window}")
     if limit.connections is not None:
-        parts.append(f"{_many(limit.connections, 'connection')} at the same time")
+        parts.append(f"{limit.connections} connections at the same time")
     only = "" if limit.only is None else f" like {limit.only.text}"
     return f"limit {limit.name}: {_WHOSE[limit.per]}{only} at most {', '.join(parts)}."

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 #: How much of an account is remembered.
 REMEMBERED = 1_000
@@ -65,6 +66,7 @@ class _Channel:
     readers: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
     forgetting: asyncio.TimerHandle | None = None
+    company: asyncio.Task[None] | None = None
 
     def tell(self) -> None:
         self.news.set()
@@ -79,11 +81,18 @@ class Feed:
         self._number = 0
         self._channels: dict[str, _Channel] = {}
         self._over = False
+        self.companion: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        """Runs for each account as long as somebody cares: it publishes what happens by itself, in time."""
 
     @property
     def readers(self) -> int:
         """How many read now."""
         return sum(channel.readers for channel in self._channels.values())
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether nobody at all would learn of anything."""
+        return not self._channels
 
     def is_heard(self, account: str) -> bool:
         """Tell whether anybody would learn of something that happens now."""
@@ -107,6 +116,8 @@ class Feed:
             channel.tell()
             if channel.forgetting is not None:
                 channel.forgetting.cancel()
+            if channel.company is not None:
+                channel.company.cancel()
 
     def read(self, account: str, *, after: str | None, patience_s: float) -> AsyncGenerator[Told]:
         """Return what happens, beginning after the id `after` (None: from now on). Raises `FeedError`.
@@ -143,6 +154,8 @@ class Feed:
             # A number of its own: whoever has one from before has missed what nobody listened to.
             self._number += 1
             channel = self._channels[account] = _Channel(forgotten=self._number)
+            if self.companion is not None:
+                channel.company = asyncio.get_running_loop().create_task(self.companion(account))
         channel.readers += 1
         if channel.forgetting is not None:
             channel.forgetting.cancel()
@@ -153,7 +166,12 @@ class Feed:
         channel.readers -= 1
         if not channel.readers and not self._over:
             loop = asyncio.get_running_loop()
-            channel.forgetting = loop.call_later(RESUME_S, self._channels.pop, account, None)
+            channel.forgetting = loop.call_later(RESUME_S, self._forget, account)
+
+    def _forget(self, account: str) -> None:
+        channel = self._channels.pop(account)
+        if channel.company is not None:
+            channel.company.cancel()
 
     def _id(self, number: int) -> str:
         return f"{self._life}-{number}"

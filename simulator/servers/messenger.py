@@ -10,7 +10,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simulator import __version__
@@ -49,9 +48,9 @@ class Messenger:
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float, verify_tls: bool
     ) -> Heard:
         """Make one POST. Never raises for what a receiver does or does not do."""
-        # Half of the time a start takes, and most simulators never tell anybody anything; in a thread, because
-        # nobody who sends mail just now should wait for it.
-        aiohttp = await asyncio.to_thread(import_module, "aiohttp")
+        # Half of the time a start takes, and most simulators never tell anybody anything.
+        from aiohttp import ClientError, ClientTimeout, InvalidURL
+
         try:
             check_target(url, self.reach)
             async with self._opened().post(
@@ -61,16 +60,16 @@ class Messenger:
                 allow_redirects=False,
                 ssl=verify_tls,
                 # aiohttp rounds deadlines above five seconds up to whole ones.
-                timeout=aiohttp.ClientTimeout(total=timeout_s, ceil_threshold=float("inf")),
+                timeout=ClientTimeout(total=timeout_s, ceil_threshold=float("inf")),
             ) as response:
                 return await self._heard(response)
         except TargetError as problem:
             return Heard(error=str(problem))
         except TimeoutError:
             return Heard(error=f"there was no answer within {timeout_s:g} s")
-        except aiohttp.InvalidURL:
+        except InvalidURL:
             return Heard(error=f"{url[:60]!r} is no URL")
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
+        except (ClientError, OSError, ValueError) as problem:
             return Heard(error=_sentence(problem))
 
     async def close(self) -> None:

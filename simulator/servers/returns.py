@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import socket
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simulator import __version__
@@ -74,13 +73,14 @@ class Returns:
 
     async def _hand_over(self, mail: ReturnMail, rules: ReturnRules) -> tuple[int | None, str | None]:
         """Hand a mail to the server; return its code, and what is wrong with it in a sentence."""
-        # Most simulators never return anything, and nobody who sends mail just now should wait for this.
-        aiosmtplib = await asyncio.to_thread(import_module, "aiosmtplib")
+        # Most simulators never return anything.
+        from aiosmtplib import SMTP, SMTPException, SMTPRecipientsRefused, SMTPResponseException
+
         assert rules.smtp is not None
         host, _, port = rules.smtp.rpartition(":")
         try:
             address = await self._look_up(host.strip("[]"), int(port))
-            client = aiosmtplib.SMTP(
+            client = SMTP(
                 hostname=address,
                 port=int(port),
                 local_hostname=rules.hostname,
@@ -99,11 +99,11 @@ class Returns:
                 )
         except TargetError as problem:
             return None, str(problem)
-        except aiosmtplib.SMTPRecipientsRefused as problem:
+        except SMTPRecipientsRefused as problem:
             return _refused(problem.recipients[0])
-        except aiosmtplib.SMTPResponseException as problem:
+        except SMTPResponseException as problem:
             return _refused(problem)
-        except (aiosmtplib.SMTPException, OSError, ValueError) as problem:
+        except (SMTPException, OSError, ValueError) as problem:
             said = " ".join(str(problem).split())[:200] or type(problem).__name__
             return None, f"the mail cannot be handed over: {said}"
         return 250, None

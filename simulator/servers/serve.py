@@ -214,6 +214,7 @@ class Service:
             returns=self.outgoing.returns,
             is_serving=lambda: self._is_serving,
         )
+        self.feed.companion = functools.partial(stream.tell_events, context)
         self.control = ControlApi(
             context,
             pages=Pages(context, self._where).routes,

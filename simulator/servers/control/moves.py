@@ -28,6 +28,10 @@ class Moves:
         self._over = True
         self.moved()
 
+    async def next(self) -> None:
+        """Return at the next move."""
+        await self._event.wait()
+
     async def until(self, look: Callable[[], tuple[Found, bool]], timeout_s: float) -> tuple[Found, bool]:
         """Call `look` at every move until its second part is true or time is up; return what it last gave."""
         try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from starlette.responses import Response, StreamingResponse
 
+from simulator.provider.events import event_as_json
 from simulator.provider.ledger import Booked, Decided, Tried, Wiped
 from simulator.provider.obligations import Obligation
-from simulator.provider.provider import Provider, Record
+from simulator.provider.provider import Account, Provider, Record
 from simulator.servers.control import attempts, decisions, messages
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Endpoint, text
@@ -27,6 +29,7 @@ EVENTS: dict[str, str] = {
     "ready": "You are listening: whatever happens from here on is told.",
     "attempt": "An attempt as it stands, like an entry of `GET attempts`; the same id may come again.",
     "acceptance": "A mail was accepted, like an entry of `GET messages`.",
+    "event": "Something became of a mail, like an entry of `GET events`.",
     "decision": "A rule struck: number, attempt, stage, rules, answer, at.",
     "obligations": "Something was promised: the verdict may have changed.",
     "held": "How many answers wait for `POST release`.",
@@ -39,6 +42,8 @@ EVENTS: dict[str, str] = {
 
 def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
     """Tell the listeners what has been kept. Promises are told once a batch: there may be thousands."""
+    if feed.is_deserted:
+        return
     promised: set[str] = set()
     for record in records:
         match record:
@@ -61,6 +66,39 @@ def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
                 pass  # Told by whoever changed it, or of no interest while it happens.
     for name in promised:
         feed.publish(name, "obligations", b"{}")
+
+
+async def tell_events(context: Context, account: str) -> None:
+    """Tell the listeners of an account what becomes of mail, when it does: by the account's clock, or by a reset."""
+    tenant: Account | None = None
+    told = 0
+    while True:
+        now = context.now()
+        current = context.provider.account(account, now)
+        events = current.aftermath.events
+        newest = events.advance(current.clock.now(now))
+        if current is not tenant:
+            # At the beginning, what happened before is known; after a reset nothing has.
+            tenant, told = current, newest if tenant is None else 0
+        for number, event in events.since(told):
+            shown = {"number": number, **event_as_json(event)}
+            context.feed.publish(account, "event", encode(shown))
+        told = newest
+        next_at = events.next_at()
+        due_s = None if next_at is None else (next_at - current.clock.now(now)).total_seconds()
+        await _until_something(context, account, due_s)
+
+
+async def _until_something(context: Context, account: str, due_s: float | None) -> None:
+    waiting = {asyncio.ensure_future(context.moves.next())}
+    if due_s is not None:
+        waiting.add(asyncio.ensure_future(context.alarms.sleep(account, due_s)))
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def stream(context: Context, asked: Asked) -> Response:

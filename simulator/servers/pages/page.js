@@ -108,7 +108,7 @@ addEventListener("visibilitychange", () => {
 // --- the stream -------------------------------------------------------------------------------------
 
 const TOUCHES = {
-  attempt: ["list"], acceptance: ["list", "verdict"], decision: ["rules"], held: ["held", "list"], obligations: ["verdict"],
+  attempt: ["list"], acceptance: ["list", "verdict"], decision: ["rules"], event: [], held: ["held", "list"], obligations: ["verdict"],
   plan: ["rules"], clock: ["clock", "verdict"], reset: ["list", "verdict", "rules", "held", "detail"],
   ready: ["list", "verdict", "rules", "held", "clock"], missed: ["list", "verdict", "rules", "held", "clock"],
 };
@@ -131,7 +131,7 @@ function listen() {
     stream.addEventListener(name, (event) => {
       parts.forEach(load);
       if (name === "attempt" && JSON.parse(event.data).id === place().attempt) load("detail");
-      if (name === "clock" && place().mail) load("detail"); // Something may have become of it.
+      if (name === "event" && JSON.parse(event.data).data.email_id === place().mail) load("detail");
     });
   }
 }

@@ -124,6 +124,39 @@ def test_a_slow_reader_misses_what_was_forgotten_and_is_told(monkeypatch: pytest
     assert isinstance(missed, Missed)
 
 
+def test_a_companion_runs_as_long_as_somebody_cares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once per account, however many listen; it ends when the account is forgotten, or the service."""
+    monkeypatch.setattr(module, "RESUME_S", 0.0)
+    running: list[str] = []
+
+    async def companion(account: str) -> None:
+        running.append(account)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.remove(account)
+
+    async def story() -> list[list[str]]:
+        feed = Feed("life")
+        feed.companion = companion
+        readers = [reader(feed), reader(feed), reader(feed, "b")]
+        waits = [await begun(each) for each in readers]
+        seen = [running[:]]
+        for wait, each in zip(waits[:2], readers, strict=False):
+            wait.cancel()
+            await asyncio.gather(wait, return_exceptions=True)
+            await each.aclose()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        seen.append(running[:])
+        feed.end()
+        await asyncio.gather(waits[2], return_exceptions=True)
+        await asyncio.sleep(0)
+        return [*seen, running[:]]
+
+    assert asyncio.run(story()) == [["a", "b"], ["b"], []]
+
+
 def test_silence_is_told_so_that_the_line_stays_alive() -> None:
     """And a reader who has gone is noticed."""
 

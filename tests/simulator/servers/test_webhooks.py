@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,25 +246,6 @@ def test_an_event_is_told_before_the_sender_has_its_answer(
     assert types(told) == ["email.accepted", "email.delivered"]
     assert told[0].json["data"]["email_id"] == answer.json["id"]
     assert [each["state"] for each in control.deliveries()] == ["delivered", "delivered"]
-
-
-def test_every_mail_of_a_batch_has_its_own_fate_and_is_told_of_before_the_answer(
-    simulator: Running, control: ControlClient, receiver: Receiver
-) -> None:
-    control.set_webhook(receiver.url, secret=SECRET)
-    control.add_rules({"fault": "fate", "fate": "hard_bounce", "recipient": BOB}, {"fault": "webhook_early"})
-    batch = json.dumps([mail(to=[ADA]), mail(to=[BOB])]).encode()
-    with Sender(simulator.http) as sender:
-        sender.say(request(batch, path="/v1/emails/batch"))
-        told = {(got.json["type"], got.json["data"]["recipient"]) for got in receiver.wait(4)}
-        assert sender.see().status == 200
-
-    assert told == {
-        ("email.accepted", ADA),
-        ("email.delivered", ADA),
-        ("email.accepted", BOB),
-        ("email.bounced", BOB),
-    }
 
 
 def test_an_answer_waits_for_its_events_only_so_long(

@@ -67,6 +67,24 @@ def test_what_is_changed_by_the_control_api_is_told(
     assert until(heard, "reset")
 
 
+def test_what_becomes_of_a_mail_is_told_when_it_does(
+    simulator: Running, control: ControlClient, heard: Iterator[Told]
+) -> None:
+    """By the account's clock: what is moved ahead happens at once; what happened before is not told again."""
+    control.add_rules({"fault": "fate", "fate": "complaint", "after_s": 3600})
+    ask(simulator, request(mail()))
+    assert [each.data["type"] for each in until(heard, "event") if each.name == "event"] == ["email.accepted"]
+    with simulator.control() as late, late.listen() as later:
+        control.advance(7200)
+        for stream in (heard, later):
+            types = [next(each for each in stream if each.name == "event").data["type"] for _ in range(2)]
+            assert types == ["email.delivered", "email.complained"]
+    control.reset()
+    ask(simulator, request(mail()))
+    until(heard, "reset")
+    assert next(each for each in heard if each.name == "event").data["number"] == 1
+
+
 def test_another_account_is_not_heard(simulator: Running, control: ControlClient) -> None:
     """Parallel runs do not meet."""
     with simulator.control("shop") as shop, shop.listen() as heard:
