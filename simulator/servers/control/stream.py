@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from simulator.provider.events import event_as_json
 from simulator.provider.ledger import Booked, Decided, Tried, Wiped
 from simulator.provider.obligations import Obligation
-from simulator.provider.provider import Account, Provider, Record
+from simulator.provider.provider import Provider, Record
 from simulator.servers.control import attempts, decisions, messages
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Endpoint, text
@@ -70,16 +70,16 @@ def publish(feed: Feed, provider: Provider, records: Sequence[Record]) -> None:
 
 async def tell_events(context: Context, account: str) -> None:
     """Tell the listeners of an account what becomes of mail, when it does: by the account's clock, or by a reset."""
-    tenant: Account | None = None
-    told = 0
+    now = context.now()
+    tenant = context.provider.account(account, now)
+    told = tenant.aftermath.events.advance(tenant.clock.now(now))  # What happened before is known.
     while True:
         now = context.now()
         current = context.provider.account(account, now)
+        if current is not tenant:
+            tenant, told = current, 0  # A reset: nothing has happened yet.
         events = current.aftermath.events
         newest = events.advance(current.clock.now(now))
-        if current is not tenant:
-            # At the beginning, what happened before is known; after a reset nothing has.
-            tenant, told = current, newest if tenant is None else 0
         for number, event in events.since(told):
             shown = {"number": number, **event_as_json(event)}
             context.feed.publish(account, "event", encode(shown))
