@@ -208,6 +208,7 @@ def _say_hello(service: Service) -> None:
     from rich.table import Table
 
     from simulator.config import explain, explain_settings, warnings
+    from simulator.servers.control import is_loopback
     from simulator.store.opening import about
 
     options = service.options
@@ -227,6 +228,10 @@ def _say_hello(service: Service) -> None:
     ):
         facts.add_row(f"  [dim]{name}[/dim]", _plain(value))
     console.print(facts)
+    if not is_loopback(options.smtp.host):
+        console.print(
+            "  [yellow]mind:[/yellow]    SMTP can be reached from other machines, and knows no admin token"
+        )
     everybody = ("plan", options.setup)
     for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
         rules = setup.plan.rules

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from simulator.servers.control import PREFIX
+from simulator.servers.control import PREFIX, endpoint
 from simulator.servers.control.app import ENDPOINTS
 from simulator.servers.control.endpoint import Endpoint
 
@@ -72,6 +72,40 @@ def test_a_mistake_is_answered_with_one_sentence(web: httpx.Client, name: str) -
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
     assert answer.json()["detail"]
+
+
+def test_a_body_that_is_too_large_is_refused_while_it_comes(
+    web: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody fills the memory of the simulator with promises."""
+    monkeypatch.setattr(endpoint, "MAX_BODY_BYTES", 1000)
+
+    answer = web.post("obligations", content=b"[" + b" " * 2000)
+
+    assert (answer.status_code, answer.json()["detail"]) == (413, "the body may have 1000 bytes at most")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "the body is not JSON"),
+        (b"[" * 100_000, "the body is not JSON"),
+        (b"[NaN]", "NaN is no number of JSON"),
+        (b"[1e999]", ""),
+        (b"[" + b"9" * 5000 + b"]", "the body is not JSON"),
+        (b'["\\ud800"]', "half of a surrogate pair"),
+        (b"\xff\xfe", "the body is not JSON"),
+    ],
+)
+def test_a_body_that_is_hardly_json_is_refused_in_one_sentence(
+    web: httpx.Client, body: bytes, says: str
+) -> None:
+    """Never a trace, never half of it taken."""
+    answer = web.post("obligations", content=body)
+
+    assert answer.status_code in (400, 422)
+    assert says in answer.json()["detail"]
+    assert len(answer.json()["detail"]) < 300
 
 
 def test_a_wrong_method_names_the_right_ones(web: httpx.Client) -> None:
