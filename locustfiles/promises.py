@@ -19,7 +19,7 @@ import gevent
 from gevent.lock import BoundedSemaphore
 from locust import events
 from locust.env import Environment
-from locust.runners import WorkerRunner
+from locust.runners import LocalRunner, WorkerRunner
 
 #: Promises are entered so many at a time.
 AT_ONCE = 500
@@ -42,7 +42,10 @@ def options(parser: Any) -> None:
     )
     parser.add_argument("--token", default="", help="the provider's admin token, if it wants one")
     parser.add_argument(
-        "--mails", type=int, default=0, help="end when so many have been sent (0: by time only)"
+        "--mails",
+        type=int,
+        default=0,
+        help="end when so many have been sent, on one machine (0: by time only)",
     )
     parser.add_argument("--size", type=int, default=2_000, help="bytes of a mail's text")
 
@@ -98,7 +101,7 @@ class Provider:
             if len(self._kept) >= AT_ONCE:
                 self.enter()
             self._left -= 1
-            if self._left == 0:
+            if self._left == 0 and isinstance(self._runner, LocalRunner):
                 # Not by this user, who would end itself in the middle of it.
                 gevent.spawn(self._runner.quit)
 

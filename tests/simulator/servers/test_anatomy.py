@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import zipfile
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
@@ -135,6 +138,19 @@ def test_a_large_mail_shows_its_beginning(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert found.trouble == "only the first 100 bytes are shown"
     assert len(found.text or "") < 100
+
+
+def test_a_zip_bomb_stays_closed() -> None:
+    """Nothing here unpacks: an attachment is as large as it came."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("bomb", bytes(50_000_000))
+    encoded = base64.encodebytes(packed.getvalue()).replace(b"\n", b"\r\n")
+    head = b"Content-Type: application/zip; name=b.zip\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    (part,) = take_apart(multipart(head + encoded)).parts
+
+    assert (part.name, part.size_bytes) == ("b.zip", len(packed.getvalue()))
+    assert part.size_bytes < 100_000
 
 
 def test_images_of_the_mail_are_put_into_its_html() -> None:
