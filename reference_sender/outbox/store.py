@@ -21,11 +21,13 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
     func,
     insert,
     inspect,
     literal,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -113,6 +115,15 @@ _LOST_MARKED = (
 _DUE = _rows_in(
     State.PENDING, _row.next_attempt_at <= _at, order=(_row.priority.desc(), _row.next_attempt_at, _row.id)
 )
+# Whether there is anything of the kind, without a lock on it. One EXISTS for each, so that each has its index.
+_IS_DUE = exists().where(_is(State.PENDING), _row.next_attempt_at <= _at)
+_TO_CLAIM = {
+    True: select(or_(_IS_DUE, exists().where(_is(State.SENDING), _row.lease_until < _at))),
+    False: select(
+        or_(_IS_DUE, exists().where(_is(State.SENDING), _row.lease_until < _at, _row.in_doubt.is_(False)))
+    ),
+}
+_TO_PARK = select(exists().where(_is(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < _at))
 _TAKE = (
     update(outgoing_email)
     .where(_row.id.in_(_ids))
@@ -300,6 +311,8 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._in_vain = 0
+        """So many claims in a row came back empty-handed."""
 
     # -- the tables -------------------------------------------------------------------------------------------
 
@@ -342,6 +355,11 @@ class Store:
         not reach its point of no return, or the provider dedupes. With `dedupes` the row is in doubt from the claim
         on, because no marker will follow; without, `mark` sets it at the point of no return.
         """
+        if self._in_vain > 1:
+            # Whoever waits for mail only looks, most of the time: one statement that locks nothing.
+            with self._read() as connection:
+                if not connection.execute(_TO_CLAIM[dedupes], {"at": now}).scalar():
+                    return []
         with self._write() as connection:
             lost_rows = connection.execute(
                 _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED, {"at": now, "most": max(limit, 0)}
@@ -349,7 +367,9 @@ class Store:
             due_rows = connection.execute(_DUE, {"at": now, "most": max(limit - len(lost_rows), 0)}).all()
             rows = [*lost_rows, *due_rows]
             if not rows:
+                self._in_vain += 1
                 return []
+            self._in_vain = 0
             for row in lost_rows:
                 self._record(
                     connection,
@@ -410,6 +430,9 @@ class Store:
         """
         if dedupes:
             return []
+        with self._read() as connection:
+            if not connection.execute(_TO_PARK, {"at": now}).scalar():
+                return []
         with self._write() as connection:
             rows = connection.execute(_LOST_MARKED, {"at": now}).all()
             if rows:

@@ -23,6 +23,14 @@ from simulator.store.memory import MemoryStore
 _real_connect = sqlite3.connect
 
 
+_commits = 0
+
+
+def commits() -> int:
+    """Return a number that goes up whenever a process of a world has made something durable in a database."""
+    return _commits
+
+
 class _Kind(Enum):
     """What a statement is for the world, by its first word."""
 
@@ -121,7 +129,7 @@ class WorldConnection(sqlite3.Connection):
         is_over = not self.in_transaction
         if is_over and kind not in (_Kind.READS, _Kind.ROLLS_BACK):
             # Whatever it was, it is durable already.
-            process.loop.outside += 1
+            self._changed()
         if process.watcher is not None:
             if kind is _Kind.WRITES:
                 self._written = (*self._written, sql)
@@ -140,6 +148,8 @@ class WorldConnection(sqlite3.Connection):
         return done
 
     def _changed(self) -> None:
+        global _commits
+        _commits += 1
         if self.process is not None:
             self.process.loop.outside += 1
 

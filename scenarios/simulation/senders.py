@@ -27,6 +27,7 @@ from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.evidence import Evidence
 from reference_sender.worker import Transport
 from scenarios.history import Said
+from scenarios.simulation.disks import commits
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import point
 from scenarios.simulation.profiles import TIMES, Profile
@@ -128,14 +129,12 @@ class Disk:
         self.path.write_bytes(self._snapshots[name])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Read what is committed. The same list as before if nothing was committed since."""
-        if self._looking is None:
-            self._looking = sqlite3.connect(self.path, isolation_level=None)
-        # Changes whenever somebody else has committed, so that most looks need no query at all.
-        version: int = self._looking.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._seen_at:
-            self._seen, self._seen_at = {}, version
+        """Read what is committed. The same list as before if no process has committed anything since."""
+        if self._seen_at != (now := commits()):
+            self._seen, self._seen_at = {}, now
         if query not in self._seen:
+            if self._looking is None:
+                self._looking = sqlite3.connect(self.path, isolation_level=None)
             self._seen[query] = self._looking.execute(query).fetchall()
         return self._seen[query]
 

@@ -499,6 +499,33 @@ def test_the_loop_works_off_more_than_fits_at_once_without_waiting_for_a_poll(st
     assert world.clock.monotonic() == 0.0
 
 
+def test_a_mail_that_is_done_is_no_reason_to_look_where_there_was_room_to_spare(store: Store) -> None:
+    """The claim took all there was; new mail comes with a wake-up or a poll."""
+
+    class Counting(Store):
+        claims = 0
+
+        def claim(self, **more: Any) -> list[Parcel]:
+            self.claims += 1
+            return super().claim(**more)
+
+    counting = Counting(store.engine)
+    world = World(counting, FakeTransport(YES), Policy.RESEND_SAME_KEY, concurrency=2)
+    world.put()
+
+    async def steps() -> None:
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(world.worker.run(stop))
+        await world.until(lambda: world.row.state is State.ACCEPTED)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        stop.set()
+        await running
+
+    run(steps())
+    assert counting.claims == 1
+
+
 def test_a_wake_up_beats_the_poll(store: Store) -> None:
     world = World(store, FakeTransport(YES), Policy.RESEND_SAME_KEY)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,36 @@ class TestOnADatabase(Contract):
 
 
 # -- what only SQL can ask ------------------------------------------------------------------------------------
+
+
+def test_whoever_finds_nothing_again_and_again_only_looks(store: Store) -> None:
+    """One statement that locks nothing; what is due is found by the next look all the same, and so is what was lost."""
+    statements: list[str] = []
+
+    @event.listens_for(store.engine, "before_cursor_execute")
+    def _seen(_c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    def claim(at: datetime) -> list[str]:
+        statements.clear()
+        return [p.key for p in store.claim(now=at, limit=5, lease_s=60, dedupes=True)]
+
+    try:
+        for _ in range(2):
+            assert claim(NOW) == []
+            assert len(statements) == 2
+        assert claim(NOW) == []
+        assert [s.split()[0] for s in statements] == ["SELECT"]
+        assert "FOR UPDATE" not in statements[0]
+        with store.engine.begin() as connection:
+            enqueue(connection, MAIL, key="order-1", now=NOW + timedelta(seconds=5))
+        assert claim(NOW) == []
+        assert claim(NOW + timedelta(seconds=5)) == ["order-1"]
+        for _ in range(4):
+            assert claim(NOW + timedelta(seconds=6)) == []
+        assert claim(NOW + timedelta(seconds=66)) == ["order-1"]
+    finally:
+        event.remove(store.engine, "before_cursor_execute", _seen)
 
 
 def test_each_recipient_gets_a_row_of_its_own_from_one_insert(store: Store) -> None:

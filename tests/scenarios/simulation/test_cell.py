@@ -185,8 +185,8 @@ def test_what_at_least_once_will_repeat_is_not_at_rest(made: Make) -> None:
     """Parked by a worker that dies over it, and repeated by the next one: the calm waits for that."""
     cell = Cell(
         profile="smtp-at-least-once",
-        crash=CrashPoint("commit", "lost", 4),
-        again=CrashPoint("commit", "lost", 5),
+        crash=CrashPoint("commit", "lost", 3),
+        again=CrashPoint("commit", "lost", 4),
     )
     outcome = play(cell, *made("smtp-at-least-once"))
 

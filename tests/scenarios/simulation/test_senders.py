@@ -104,17 +104,20 @@ def test_the_business_knows_what_it_promised(disk: Disk) -> None:
 
 
 def test_a_look_sees_what_others_commit_and_asks_only_then(disk: Disk) -> None:
-    """The same list as long as nothing was committed; another one as soon as something was."""
-    writer = sqlite3.connect(disk.path, isolation_level=None)
-    writer.execute("PRAGMA journal_mode = WAL")
-    writer.execute("CREATE TABLE t (x)")
-    first = disk.rows("SELECT x FROM t")
+    """The same list as long as no process has committed anything; another one as soon as one has."""
+    with World() as world:
+        process = world.process("application")
+        writer = process.run(lambda: sqlite3.connect(disk.path, isolation_level=None))
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE t (x)")
+        first = disk.rows("SELECT x FROM t")
 
-    assert disk.rows("SELECT x FROM t") is first
-    writer.execute("BEGIN")
-    writer.execute("INSERT INTO t VALUES (1)")
-    assert disk.rows("SELECT x FROM t") is first
-    writer.execute("COMMIT")
-    assert disk.rows("SELECT x FROM t") == [(1,)]
-    disk.look_away()
-    writer.close()
+        assert disk.rows("SELECT x FROM t") is first
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO t VALUES (1)")
+        assert disk.rows("SELECT x FROM t") is first
+        writer.execute("COMMIT")
+        assert disk.rows("SELECT x FROM t") == [(1,)]
+        writer.execute("INSERT INTO t VALUES (2)")
+        assert disk.rows("SELECT x FROM t") == [(1,), (2,)]
+        disk.look_away()
