@@ -99,8 +99,10 @@ ALL = ("step", "sql", "commit", "point", "reply")
 TRIED = (
     replace(BLOCK, script=("ok",), kinds=ALL),
     replace(BLOCK, profile="smtp-at-most-once", kinds=("commit", "reply", "point")),
-    replace(BLOCK, profile="smtp-at-least-once", script=("dot 451", "taken, hangs")),
-    replace(BLOCK, profile="http-lookup-lagging", script=("taken, reset",)),
+    replace(
+        BLOCK, profile="smtp-at-least-once", script=("dot 451", "taken, hangs"), kinds=("commit", "reply")
+    ),
+    replace(BLOCK, profile="http-lookup-lagging", script=("taken, reset",), kinds=("commit", "point")),
     replace(BLOCK, script=("503",), shape="two mails, two workers", kinds=("commit", "point")),
     replace(BLOCK, profile="http-keys-forgotten", shape="three recipients", kinds=("commit", "reply")),
     replace(BLOCK, script=("400",), victim="provider", kinds=("ledger", "step")),
