@@ -57,12 +57,12 @@ def test_a_crash_moves_to_the_earliest_point_that_does_it(tmp_path: Path) -> Non
     """Without the marker a crash behind the final dot is enough; the first such step is named."""
     disk = Disk(tmp_path)
     sender = planted.unmarked(disk, BY_ID["smtp-at-most-once"])
-    cell = Cell(profile="smtp-at-most-once", script=("dot 451",), crash=CrashPoint("commit", "lost", 6))
+    cell = Cell(profile="smtp-at-most-once", script=("dot 451",), crash=CrashPoint("commit", "lost", 4))
 
     small = shrunk(cell, sender, disk)
 
     assert isinstance(small, Cell)
-    assert (small.script, small.crash) == ((), CrashPoint("commit", "lost", 3))
+    assert (small.script, small.crash) == ((), CrashPoint("commit", "lost", 2))
 
 
 def test_a_schedule_loses_what_it_does_not_need(tmp_path: Path) -> None:
