@@ -678,7 +678,12 @@ class Provider:
         """Hand out an attempt as it stands, unless a reset has forgotten it meanwhile."""
         account = self.accounts.get(attempt.account)
         if account is not None and attempt.id in account.attempts:
-            self._records.append(Tried(attempt=attempt.as_it_stands()))
+            record = Tried(attempt=attempt.as_it_stands())
+            last = self._records[-1] if self._records else None
+            if isinstance(last, Tried) and last.attempt.id == attempt.id:
+                self._records[-1] = record  # How it stood a moment ago is of no interest any more.
+            else:
+                self._records.append(record)
 
     def _learn(self, attempt: Attempt, stage: str, detail: Detail, real: datetime) -> None:
         attempt.stage = stage

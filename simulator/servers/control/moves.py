@@ -15,13 +15,15 @@ class Moves:
     """Wakes whoever waits for something to change."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._event: asyncio.Event | None = None
+        """Whom somebody waits for; None: nobody waits, which is so nearly always."""
         self._over = False
 
     def moved(self) -> None:
         """Something changed: let everybody look again."""
-        self._event.set()
-        self._event = asyncio.Event()
+        if self._event is not None:
+            self._event.set()
+            self._event = None
 
     def end(self) -> None:
         """The service stops: nobody waits any longer."""
@@ -30,14 +32,21 @@ class Moves:
 
     async def next(self) -> None:
         """Return at the next move."""
-        await self._event.wait()
+        await self._coming().wait()
+
+    def _coming(self) -> asyncio.Event:
+        """Return what the next move will set."""
+        if self._event is None:
+            self._event = asyncio.Event()
+        return self._event
 
     async def until(self, look: Callable[[], tuple[Found, bool]], timeout_s: float) -> tuple[Found, bool]:
         """Call `look` at every move until its second part is true or time is up; return what it last gave."""
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    event = self._event  # Taken before the look, so that no move in between is missed.
+                    # Taken before the look, so that no move in between is missed.
+                    event = self._coming()
                     found, enough = look()
                     if enough or self._over:
                         return found, enough

@@ -58,6 +58,10 @@ class Connection(SMTP):
         self._writable: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
+        self._rules = DEFAULT_RULES
+        """The settings of the sender's account, as they were when its last command came."""
+        self._is_plain = False
+        """Replies have no enhanced codes."""
         self._implicit_tls = implicit_tls
         self._secure = False
         self._encryption: Encryption | None = None
@@ -81,6 +85,7 @@ class Connection(SMTP):
         self._line = Line(stream, turn_deaf=self._inbox.turn_deaf)
         self._peer = _peer(transport)
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
+        self._refresh()
         self._look_for_idleness()
         self.task = self._loop.create_task(self.converse())
         self._server.joined(self)
@@ -164,6 +169,7 @@ class Connection(SMTP):
 
     def _look_for_idleness(self) -> None:
         # One timer for the whole life of a connection; a new one per command would cost more than the command.
+        self._refresh()
         rules, now = self._rules, self._clock.monotonic()
         limits = (
             (rules.idle_timeout_s, self._inbox.waiting_since),
@@ -179,11 +185,13 @@ class Connection(SMTP):
         elif left_s:
             self._timer = self._loop.call_later(min(left_s), self._look_for_idleness)
 
-    @property
-    def _rules(self) -> SmtpRules:
-        """How SMTP is spoken with this sender: the settings of its account, as they are now."""
+    def _refresh(self) -> None:
+        """Look how SMTP is to be spoken with this sender: its account, or the account's settings, may have changed."""
         account = self._provider.accounts.get(self._attempt.account)
-        return DEFAULT_RULES if account is None else account.setup.smtp
+        rules = DEFAULT_RULES if account is None else account.setup.smtp
+        if rules is not self._rules:
+            self._rules = rules
+            self._is_plain = not rules.offers("ENHANCEDSTATUSCODES")
 
     # --- the voice --------------------------------------------------------------------------------
 
@@ -197,7 +205,7 @@ class Connection(SMTP):
         whole = reply(words, self._clock.now())
         if isinstance(words, Reply) and (words.text is not None or words.enhanced is not None):
             pass  # A rule has the last word.
-        elif self._stage_now in ("connect", "ehlo") or not self._rules.offers("ENHANCEDSTATUSCODES"):
+        elif self._is_plain or self._stage_now in ("connect", "ehlo"):
             # RFC 2034, section 4: no enhanced codes in the greeting and in the reply to EHLO or HELO.
             whole = without_enhanced(whole)
         return whole
@@ -233,9 +241,13 @@ class Connection(SMTP):
             self._line.transport.write(data)
 
     async def _say(self, data: bytes) -> None:
-        if self._rules.hide and not self._rules.offers("ENHANCEDSTATUSCODES"):
+        if self._is_plain:
             data = without_enhanced(data)
-        await self._utter(data)
+        if self._drag is None and self._writable is None:
+            # What nearly always happens, without a detour.
+            self._write(data)
+        else:
+            await self._utter(data)
 
     async def _utter(self, data: bytes) -> None:
         """Let it out, and wait while the sender does not take it."""

@@ -5,6 +5,7 @@ Each command asks `provider.step` first and hands whatever goes wrong to `Wire`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -43,6 +44,8 @@ COMMAND_LIMIT_BYTES = 2_048
 _KEYWORD_OF = {"BDAT": "CHUNKING", "AUTH": "AUTH"}
 #: What is taken without TLS where TLS is required (RFC 3207, section 4); HELO leads nowhere, but hurts nobody.
 _WITHOUT_TLS = frozenset({"EHLO", "HELO", "NOOP", "STARTTLS", "QUIT", "RSET", "HELP"})
+#: Commands of one sender that are obeyed before the others have their turn.
+AT_ONCE = 64
 #: Commands in a row that are none: somebody speaks another protocol.
 PATIENCE = 20
 
@@ -199,7 +202,7 @@ class Dialogue(Connection):
                 # Asked again: the account may have been made after this sender logged in.
                 account=self._provider.account_of(self._credential),
             )
-            self._moved()
+            self._refresh()
         return self._attempt
 
     def _end(self) -> None:
@@ -289,6 +292,16 @@ class Dialogue(Connection):
             case Outcome.YES | Outcome.NOISE:
                 pass
         while not self._over:
+            for _ in range(AT_ONCE):
+                if (taken := self._inbox.take_line(COMMAND_LIMIT_BYTES)) is None:
+                    break
+                await self._obey(taken)
+                if self._over:
+                    return
+            else:
+                # Whoever pipelines thousands of commands is not served before everybody else.
+                await asyncio.sleep(0)
+                continue
             match await self._inbox.line(COMMAND_LIMIT_BYTES):
                 case bytes(line):
                     await self._obey(line)
@@ -316,7 +329,8 @@ class Dialogue(Connection):
             # The same section for CR; NUL is no character of a command (RFC 5321, section 4.1.2).
             await self._say(lines(500, "5.5.2", "there is a CR or a NUL within the command line"))
             return
-        if not self._may_pipeline(line):
+        self._refresh()
+        if self._inbox.data and not self._may_pipeline(line):
             await self._say(
                 lines(503, "5.5.0", "PIPELINING is not offered: wait for the reply to each command")
             )
@@ -327,7 +341,7 @@ class Dialogue(Connection):
         if self._turned_away and verb != "QUIT":
             await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
             return
-        if self._rules.require_tls and not self._secure and verb not in _WITHOUT_TLS:
+        if not self._secure and self._rules.require_tls and verb not in _WITHOUT_TLS:
             await self._say(lines(530, "5.7.0", "say STARTTLS first"))
             return
         command = self._commands.get(verb)
@@ -349,7 +363,7 @@ class Dialogue(Connection):
 
     def _may_pipeline(self, line: bytes) -> bool:
         """RFC 2920: a sender waits for replies unless PIPELINING is offered (the chunk of BDAT comes at once)."""
-        if not self._inbox.data or self.session.host_name is None or self._rules.offers("PIPELINING"):
+        if self.session.host_name is None or self._rules.offers("PIPELINING"):
             return True
         return line[:5].upper() == b"BDAT "
 

@@ -95,6 +95,17 @@ class Inbox:
             self.waiting_since = None
         return len(self.data) > size
 
+    def take_line(self, limit_bytes: int) -> bytes | None:
+        """Return the next line if it is there, sound, and may be obeyed; else None: `line` says what there is."""
+        if self._lost or self._dismissed:
+            return None
+        end = self.data.find(b"\n")
+        if not 0 <= end < limit_bytes:
+            return None
+        line = bytes(self.data[: end + 1])
+        del self.data[: end + 1]
+        return line
+
     async def line(self, limit_bytes: int) -> bytes | Trouble:
         """Return the next line up to and including its LF. A line that is too long is read to its end."""
         searched = 0

@@ -104,7 +104,7 @@ def test_the_records_of_a_mail_are_complete_and_in_order() -> None:
     attempt, _ = send(it, mail())
     records = it.records()
 
-    assert [type(each) for each in records] == [Tried, Booked, Tried, Tried]
+    assert [type(each) for each in records] == [Tried, Booked, Tried]
     assert isinstance(records[1], Booked)
     assert records[1].raw == mail().raw
     assert records[1].acceptance.attempt == attempt.id

@@ -19,6 +19,7 @@ from simulator.provider.faults import (
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.plan import Pattern, Who
+from simulator.servers.smtp.session import SmtpSession
 from tests.simulator.servers.smtp.house import (
     DEADLINE_S,
     KINDS,
@@ -34,6 +35,7 @@ from tests.simulator.servers.smtp.house import (
     run,
     walk,
 )
+from tests.simulator.servers.smtp.tap import Tap
 
 MATRIX = [
     pytest.param(name, stage, id=f"{name}-at-{stage}")
@@ -334,5 +336,29 @@ def test_an_abandoned_transaction_is_an_attempt_without_answer() -> None:
             assert [a.answer.split(":")[0] for a in attempts] == ["no answer"] * 3
             assert {a.sent for a in attempts} == {Sent.NOTHING}
             assert home.booked() == []
+
+    run(story())
+
+
+def test_whoever_says_thousands_of_commands_at_once_is_not_served_before_everybody_else() -> None:
+    async def story() -> None:
+        async with house() as home:
+            sessions = [SmtpSession(home.server) for _ in range(2)]
+            many, one = taps = [Tap() for _ in range(2)]
+            for session, tap in zip(sessions, taps, strict=True):
+                session.connection_made(tap)
+            await asyncio.sleep(0)
+            sessions[0].data_received(b"NOOP\r\n" * 5_000)
+            sessions[1].data_received(b"NOOP\r\n")
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert one.written.count(b"250 ") == 1
+            assert 64 <= many.written.count(b"250 ") < 5_000
+            for session in sessions:
+                session.eof_received()
+                assert session.task is not None
+                await session.task
+                session.connection_lost(None)
+            assert many.written.count(b"250 ") == 5_000
 
     run(story())

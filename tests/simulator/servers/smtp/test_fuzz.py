@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,45 +28,10 @@ from simulator.servers.wire import Holds, Wire
 from tests.simulator.servers.smtp.bodies import transparent
 from tests.simulator.servers.smtp.house import no_commit
 from tests.simulator.servers.smtp.machine import RECIPIENT_LIMIT, SIZE_LIMIT, Machine
+from tests.simulator.servers.smtp.tap import Tap
 
 _REPLY = re.compile(rb"(?:(\d{3})-[ -~]*\r\n)*(?P<code>[2345]\d\d) (?P<text>[ -~]*)\r\n")
 _ENHANCED = re.compile(rb"([245])\.\d{1,3}\.\d{1,3} ")
-
-
-class Tap(asyncio.Transport):
-    """A line without a wire."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = bytearray()
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = True
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
 
 
 def play(said: bytes, cuts: list[int]) -> tuple[bytes, list[Booked]]:

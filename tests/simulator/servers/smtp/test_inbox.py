@@ -62,3 +62,22 @@ def test_a_full_inbox_stops_the_socket_until_somebody_waits_for_more() -> None:
         assert await waiting
 
     asyncio.run(story())
+
+
+def test_a_line_that_is_there_can_be_taken_without_waiting() -> None:
+    """What is not there, not whole, or not to be obeyed as it is, is left to whoever waits."""
+
+    async def story() -> None:
+        inbox = Inbox(Tap(), SystemClock())
+        assert inbox.take_line(9) is None
+        inbox.feed(b"one\r\ntoo long for that\r\nrest")
+        assert inbox.take_line(9) == b"one\r\n"
+        assert inbox.take_line(9) is None
+        assert await inbox.line(9) is Trouble.TOO_LONG
+        assert inbox.take_line(9) is None
+        inbox.feed(b"\r\nnext\r\n")
+        assert inbox.take_line(9) == b"rest\r\n"
+        inbox.dismiss()
+        assert inbox.take_line(9) is None
+
+    asyncio.run(story())
