@@ -80,6 +80,8 @@ class Auth(Dialogue):
         await self._say(b"334 " + base64.b64encode(text) + b"\r\n")
         match await self._inbox.line(AUTH_LIMIT_BYTES):
             case bytes(line):
+                if not line.endswith(b"\r\n"):
+                    raise Objection(500, "5.5.2", "lines end with CRLF, this one ended with LF only")
                 response = line.rstrip(b"\r\n").decode("ascii", "replace")
                 if response == "*":
                     raise Objection(501, "5.7.0", "authentication given up")

@@ -338,14 +338,14 @@ class Dialogue(Connection):
         verb, _, arg = text.decode("utf-8", "surrogateescape").partition(" ")
         # Only ASCII: upper() makes an I of a dotless one.
         verb = verb.upper() if verb.isascii() else ""
-        if self._turned_away and verb != "QUIT":
-            await self._say(lines(503, "5.5.1", "no mail is taken here: QUIT"))
-            return
-        if not self._secure and self._rules.require_tls and verb not in _WITHOUT_TLS:
-            await self._say(lines(530, "5.7.0", "say STARTTLS first"))
-            return
         command = self._commands.get(verb)
-        if command is not None and self._knows(verb):
+        if command is not None and not self._knows(verb):
+            command = None
+        # The chunk behind BDAT must be read before anything is said to it.
+        if (trouble := self._at_the_door(verb)) is not None and (command is None or verb != "BDAT"):
+            await self._say(trouble)
+            return
+        if command is not None:
             self._bogus = 0
             await command(self, arg.strip(" "))
             return
@@ -355,6 +355,14 @@ class Dialogue(Connection):
             self._over = True
             return
         await self._say(lines(500, "5.5.1", "command not recognised"))
+
+    def _at_the_door(self, verb: str) -> bytes | None:
+        """Return the refusal of a command that comes before it may."""
+        if self._turned_away and verb != "QUIT":
+            return lines(503, "5.5.1", "no mail is taken here: QUIT")
+        if not self._secure and self._rules.require_tls and verb not in _WITHOUT_TLS:
+            return lines(530, "5.7.0", "say STARTTLS first")
+        return None
 
     def _knows(self, verb: str) -> bool:
         """Tell whether a command of ours is one here, too."""

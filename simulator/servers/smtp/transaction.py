@@ -172,6 +172,8 @@ class Transaction(Dialogue):
 
     def _bdat_trouble(self) -> bytes | None:
         """Return the refusal of a chunk that has no place here."""
+        if (trouble := self._at_the_door("BDAT")) is not None:
+            return trouble
         envelope = self._envelope
         if self.session.host_name is None or not self.session.extended_smtp:
             return lines(503, "5.5.1", "say EHLO first")

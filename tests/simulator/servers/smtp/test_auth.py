@@ -78,3 +78,16 @@ def test_auth(said: list[bytes], code: bytes) -> None:
             assert (await client.ask(b"NOOP")) == b"250 2.0.0 OK\r\n"
 
     run(story())
+
+
+def test_a_response_that_ends_with_lf_is_none() -> None:
+    async def story() -> None:
+        async with house() as home:
+            client = await home.client()
+            await client.hello()
+            assert (await client.ask(b"AUTH PLAIN")).startswith(b"334 ")
+            await client.say(b"AHNob3AAcHc=\n")
+            assert (await client.reply()).startswith(b"500 5.5.2 lines end with CRLF")
+            assert (await client.ask(b"NOOP")).startswith(b"250 ")
+
+    run(story())

@@ -368,6 +368,20 @@ def test_a_chunk_out_of_order_is_read_before_it_is_refused(before: list[bytes], 
     run(story())
 
 
+@pytest.mark.parametrize("why", ["turned away", "TLS required"])
+def test_a_chunk_that_may_not_come_at_all_is_read_too(why: str) -> None:
+    async def story() -> None:
+        rules = (rule(ReplyWith(code=554), "connect"),) if why == "turned away" else ()
+        async with house(*rules, smtp=SmtpRules(require_tls=why != "turned away")) as home:
+            client = await home.client()
+            await client.reply()
+            await client.say(bdat(b"NOOP\r\nNOOP\r\n", last=True) + b"QUIT\r\n")
+            said = [line[:9] for line in (await client.rest()).splitlines()]
+            assert said == [b"503 5.5.1" if why == "turned away" else b"530 5.7.0", b"221 2.0.0"]
+
+    run(story())
+
+
 def test_data_rcpt_and_mail_have_no_place_among_chunks_and_rset_ends_them() -> None:
     async def story() -> None:
         async with house() as home:
