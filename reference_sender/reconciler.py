@@ -65,28 +65,38 @@ class Reconciler:
         self._clock = clock
         self._lookup = lookup
         self._log = log
+        self._woken = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile now and then until `stop`."""
         stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(self._alarm)
         try:
             while not stop.is_set():
+                self._woken.clear()
                 try:
                     await self.run_once()
                 except Exception as error:
                     # The database or the look-up is away: the rows wait, and so do we.
                     self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
-                await self._rest(stopping)
+                await self._rest(stop)
         finally:
             stopping.cancel()
 
-    async def _rest(self, stopping: asyncio.Future[Any]) -> None:
+    async def _rest(self, stop: asyncio.Event) -> None:
         """Wait for the next pass, or for the end."""
-        pause: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
+        if stop.is_set():
+            return
+        pause = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
+        pause.add_done_callback(self._alarm)
         try:
-            await asyncio.wait({stopping, pause}, return_when=asyncio.FIRST_COMPLETED)
+            await self._woken.wait()
         finally:
             pause.cancel()
+
+    def _alarm(self, wait: asyncio.Future[Any]) -> None:
+        if not wait.cancelled():
+            self._woken.set()
 
     async def run_once(self) -> Reconciled:
         """One pass over everything that is due for a look."""

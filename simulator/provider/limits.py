@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Protocol
 
 from simulator.provider.answer import Reason, Refused, RetryAfter, RetryAfterKind
@@ -100,6 +101,7 @@ class Limit:
         )
 
 
+@lru_cache(maxsize=256)
 def limits_on_throughput(limits: Limits) -> tuple[Limit, ...]:
     """Return what the table of an account's limits says about throughput, as limits like any other."""
     of_account = Limit(

@@ -182,7 +182,10 @@ class Line:
             passes("reply", "unread")
             passes("reply", "partial")
             self.heard.popleft()
-            self._events.count += 1
+            if self._want is not Want.WORD:
+                # What is unread makes a kill a reset, which only matters to a provider that is busy: one that waits
+                # for the next word hears that none will come, either way.
+                self._events.count += 1
             passes("reply", "whole")
         return what
 
