@@ -1,4 +1,4 @@
-"""How many cells of the matrix a core plays in a second, and how many simulated days go by in one.
+"""How many cells a core plays in a second, on the wire and without bytes, and how many simulated days go by in one.
 
     python -m tests.benchmarks.bench_cells [--rounds 5]
 
@@ -6,6 +6,9 @@ A cell is a whole story: fresh world, enqueued mail, fault, crash, restart, calm
 both sides. CPU-seconds of this process, so other programs do not count – but they still take away cache and clock.
 `seen` is what the rounds took on average; `quiet` takes for each cell its fastest round, which is what a core gives
 that is left alone.
+
+The two levels are laid side by side on the same questions: every crash point that has a name, which is the same on both.
+They take turns, so that a busy machine slows both down; only the ratio means anything.
 """
 
 from __future__ import annotations
@@ -13,16 +16,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import itertools
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.byteless.cell import forget_judgements
+from scenarios.simulation.byteless.search import Area, search
+from scenarios.simulation.byteless.sender import of
 from scenarios.simulation.cell import Cell, plan_of, play
-from scenarios.simulation.matrix import TIDY_AFTER, Block, cells
+from scenarios.simulation.matrix import TIDY_AFTER, Block, cells, play_block
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender, quick_disk
 from scenarios.simulation.world import World, silence
@@ -37,6 +45,9 @@ BLOCKS = {
         ("smtp-at-most-once", "taken, closed"),
     ],
 }
+NAMED = ("commit", "point", "reply")
+#: How often a block is searched without bytes while it is played once on the wire.
+MODEL_ROUNDS = 5
 DAYS = 1.0
 
 
@@ -75,6 +86,34 @@ def cell_rates(folder: Path, profile: str, script: str, rounds: int) -> tuple[in
     return len(best), rounds * len(best) / (spent + sum(tidied)), len(best) / quiet
 
 
+def levels(folder: Path, profile: str, script: str, rounds: int) -> tuple[int, dict[str, float]]:
+    """Return how many cells a block has, and by level worlds played for them and CPU-seconds, in all rounds."""
+    sender, disk = cast(folder, profile)
+    block = Block(profile=profile, script=(script,), shape="one mail", victim="worker", kinds=NAMED)
+    area, bare = Area(profile=profile, script=(script,), kinds=NAMED), of(sender)
+    covered: set[int] = set()
+    spent: dict[str, float] = defaultdict(float)
+    play(Cell(profile=profile), sender, disk)
+    search(area, bare)
+    for _ in range(rounds):
+        gc.collect()
+        begun = time.process_time()
+        on_wire = play_block(block, sender, disk)
+        spent["wire s"] += time.process_time() - begun
+        # A model level that is ten times as fast is measured for as long.
+        begun = time.process_time()
+        for _ in range(MODEL_ROUNDS):
+            forget_judgements()  # or only the first round would have to judge
+            without = search(area, bare)
+        spent["model s"] += time.process_time() - begun
+        assert (on_wire.error, without.error, on_wire.failed, without.failed) == (None, None, 0, 0)
+        spent["wire worlds"] += on_wire.played
+        spent["model worlds"] += MODEL_ROUNDS * without.played
+        covered |= {on_wire.cells, without.cells}
+    (cells,) = covered  # the same questions on both levels
+    return cells, spent
+
+
 def days_per_second(folder: Path, profile: str, *, faults: bool) -> float:
     """Return simulated days per CPU-second: idle with an empty outbox, or with every attempt refused for now."""
     sender, disk = cast(folder, profile)
@@ -97,6 +136,40 @@ def days_per_second(folder: Path, profile: str, *, faults: bool) -> float:
     return DAYS / (time.process_time() - begun)
 
 
+def table_of_levels(folder: Path, rounds: int) -> Table:
+    table = Table(
+        "profile",
+        "behaviour",
+        "cells",
+        "level",
+        "worlds",
+        "covered, cells/CPU-s",
+        "played, worlds/CPU-s",
+        "ratio",
+    )
+    for profile, script in itertools.chain.from_iterable(BLOCKS.values()):
+        cells, spent = levels(folder, profile, script, rounds)
+        rates = {}
+        for level, times in (("wire", rounds), ("model", rounds * MODEL_ROUNDS)):
+            seconds, worlds = spent[f"{level} s"], spent[f"{level} worlds"]
+            rates[level] = times * cells / seconds, worlds / seconds
+            ratio = (
+                " / ".join(f"{m / w:.1f}" for m, w in zip(rates["model"], rates["wire"], strict=True))
+                if level == "model"
+                else ""
+            )
+            table.add_row(
+                profile,
+                script,
+                str(cells),
+                level,
+                f"{worlds / times:,.0f}",
+                *(f"{rate:,.0f}" for rate in rates[level]),
+                ratio,
+            )
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
@@ -111,6 +184,7 @@ def main() -> None:
                 count, seen, quiet = cell_rates(folder, profile, script, rounds)
                 table.add_row(wire, profile, script, str(count), f"{seen:,.0f}", f"{quiet:,.0f}")
         console.print(table)
+        console.print(table_of_levels(folder, rounds))
         days = Table("profile", "idle, days/CPU-s", "every attempt refused, days/CPU-s")
         for each in PROFILES:
             measured = []

@@ -6,12 +6,13 @@ what the judge is asked. A test plays cells on both and compares their histories
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from reference_sender.life import State
-from scenarios.checks import Policy
+from scenarios.checks import Finding, Policy
 from scenarios.history import History, Mark
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.byteless.outbox import Shelf
@@ -65,6 +66,17 @@ class Shelves:
                 sender.enqueue(world, owed)
             self._laid[shape.name] = world.shelf
         return self._laid[shape.name].copy()
+
+
+@lru_cache(maxsize=8192)
+def _found(history: History, profile: str, complaints: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Judge a history; most cells come to one that another cell has come to before."""
+    return tuple(findings_of(history, BY_ID[profile], provider_died=False, complaints=complaints))
+
+
+def forget_judgements() -> None:
+    """Forget which histories were judged already (for whoever measures)."""
+    _found.cache_clear()
 
 
 @lru_cache(maxsize=4096)
@@ -237,7 +249,7 @@ class _Story:
         world = self._world
         said = self._sender.said(world.shelf)
         states = {(each.key, each.recipient): each.state for each in said}
-        history = outcome.history = History(
+        history = History(
             obligations=tuple(
                 Obligation(
                     account=DEFAULT_ACCOUNT, ref=ref, recipient=recipient, state=states.get((ref, recipient))
@@ -247,15 +259,13 @@ class _Story:
             acceptances=tuple(self._account.ledger.acceptances),
             attempts=tuple(map(try_of, self._account.attempts.values())),
             said=said,
-            marks=tuple(self._marks),
             knows_states=True,
             crashes=sum(name.startswith("worker") for _, name, _ in world.deaths)
             + int(frozen and outcome.reached),
             moving=moving,
         )
-        outcome.findings = findings_of(
-            history, self._profile, provider_died=False, complaints=world.complaints
-        )
+        outcome.findings = list(_found(history, self._cell.profile, tuple(world.complaints)))
+        outcome.history = dataclasses.replace(history, marks=tuple(self._marks))
         outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
         outcome.virtual_s = world.loop.now
 

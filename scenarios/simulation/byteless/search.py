@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from zlib import crc32
 
 from scenarios import clock
 from scenarios.checks import Finding
@@ -32,6 +33,8 @@ KINDS = ("commit", "point", "reply", "step")
 HOLDS_S = (0.001, 12.0, 35.0, 65.0)
 #: So many worlds are left lying about before they are cleared up.
 TIDY_AFTER = 400
+#: In one of so many areas the last crash point of the largest class is played, too, and must come to the same end.
+CHECKED = 8
 #: So many findings of one kind are kept of an area: the first is the smallest, the others tell whether it stands alone.
 KEPT = 2
 
@@ -204,7 +207,7 @@ def _played(area: Area, sender: Sender, *, every: bool) -> Iterator[tuple[Told, 
         for after in _groups(once, area.kinds, every=every, again=True) if area.twice else ():
             both = dataclasses.replace(cell, crash=group[0], again=after[0])
             yield play(both, sender, shelves), len(group) * len(after)
-    if largest:
+    if largest and crc32(area.id.encode()) % CHECKED == 0:
         checked = play(dataclasses.replace(cell, crash=largest[-1]), sender, shelves)
         if dataclasses.replace(checked.history, marks=()) != dataclasses.replace(stood_for.history, marks=()):
             raise NotOne(f"should be one, and are not: {stood_for.cell} | {checked.cell}")
