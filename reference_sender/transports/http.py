@@ -152,7 +152,7 @@ class HttpLookup:
                 for entry in entries:
                     if is_ours(entry, docket, parameter, value):
                         return Found(provider_id=str(entry["id"]))
-        except (*_EXPECTED, KeyError, TypeError, AttributeError) as error:
+        except (*_EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
             return Unavailable(reason=f"the look-up fails ({_trouble(error)})")
         return NotFound()
 
@@ -210,7 +210,8 @@ def evidence_of(
     """What a whole answer says; `retry_after` is the header as it came."""
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
+        # Brackets in brackets, ten thousand times: no ValueError, and no answer either.
         document = None
     told: dict[str, Any] = document if isinstance(document, dict) else {}
     provider_id = told.get("id")

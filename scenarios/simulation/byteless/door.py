@@ -7,6 +7,7 @@ What HTTP and SMTP have in common is here. The servers themselves are the origin
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from scenarios.simulation.byteless.loop import refuse
 from simulator.provider.answer import (
     Accepted,
     Answer,
+    Dressed,
     Garble,
     Hang,
     HangUp,
@@ -23,9 +25,11 @@ from simulator.provider.answer import (
     Reply,
     Reset,
     Slow,
+    TellFirst,
     Truncate,
     Words,
 )
+from simulator.provider.dress import Dress
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Provider
 
@@ -47,19 +51,32 @@ class Premises(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """What is said where it does not go out in one piece: see `simulator.dialects.script`, with values for bytes."""
+
+    pieces: tuple[Any, ...]
+    pause_s: float = 0.0
+    whole: bool = True
+
+
 class Voice(Protocol):
     """How one wire says words on a line."""
 
-    def speak(self, words: Words) -> None:
-        """Say them whole."""
+    def speak(self, words: Words) -> Waits:
+        """Say them whole; yields if that takes time."""
         ...
 
     def speak_in_part(self, words: Words | None) -> None:
         """Say the beginning of them; the line is closed right after."""
         ...
 
-    def babble(self, code: int) -> None:
+    def babble(self, code: int) -> Waits:
         """Say something that is no reply."""
+        ...
+
+    def script(self, dress: Dress, words: Words | None) -> Play:
+        """Return how these words are said in this form."""
         ...
 
 
@@ -72,6 +89,8 @@ def wait_out(answer: Answer | None, attempt: Attempt) -> Waits:
             before, attempt.state = attempt.state, AttemptState.HELD
             yield Want.RELEASE
             attempt.state = before
+        elif isinstance(answer, TellFirst):
+            pass  # there is no webhook to be told
         else:
             return answer
         answer = answer.then
@@ -83,19 +102,23 @@ def deliver(answer: Answer | None, attempt: Attempt, voice: Voice, line: Line, *
     `half_closes`: on this wire a sender that has said its last word may still listen.
     """
     rest = yield from wait_out(answer, attempt)
-    gone = line.over or line.reset or (line.closed and not half_closes)
+
+    def is_gone() -> bool:
+        return line.over or line.reset or (line.closed and not half_closes)
+
+    gone = is_gone()
     match rest:
         case None:
             return Sent.NOTHING
         case Accepted() | Refused() | Reply():
             if gone:
                 return Sent.NOTHING
-            voice.speak(rest)
+            yield from voice.speak(rest)
             return Sent.UNKNOWN if line.closed else Sent.COMPLETE
         case Garble(code=code):
             if gone:
                 return Sent.NOTHING
-            voice.babble(code)
+            yield from voice.babble(code)
             return Sent.PARTIAL
         case Truncate(then=then):
             if gone:
@@ -114,6 +137,19 @@ def deliver(answer: Answer | None, attempt: Attempt, voice: Voice, line: Line, *
             if for_s is not None:
                 line.end(End.FIN)
             return Sent.NOTHING
+        case Dressed(dress=dress, then=then):
+            script, said = voice.script(dress, then), Sent.NOTHING
+            for number, piece in enumerate(script.pieces):
+                if number and script.pause_s:
+                    yield None, script.pause_s
+                if is_gone():
+                    return said
+                line.say(piece)
+                said = Sent.PARTIAL
+            if not script.whole:
+                line.end(End.FIN)
+                return said
+            return Sent.UNKNOWN if line.closed else Sent.COMPLETE
         case _:
             refuse(f"the provider answers {type(rest).__name__}, which the model level does not know")
 

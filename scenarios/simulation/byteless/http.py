@@ -5,20 +5,25 @@ Answers are the very status, headers and body of `simulator.dialects.native`: wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gzip
+import zlib
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
-from scenarios.simulation.byteless.door import NEVER, Premises, Waits, deliver, wait_out
+from scenarios.simulation.byteless.door import NEVER, Play, Premises, Waits, deliver, wait_out
 from scenarios.simulation.byteless.line import End, Line, Want, Word
 from scenarios.simulation.byteless.loop import refuse
-from simulator.dialects.http import HttpWords, part_of
+from simulator.dialects.http import HttpWords, part_of, whole
 from simulator.dialects.native import DIALECT
 from simulator.dialects.native.answers import answer, garbled
 from simulator.dialects.native.keys import read_key
 from simulator.dialects.native.lookup import as_json
+from simulator.dialects.native.odd import odd
 from simulator.dialects.native.request import read
-from simulator.provider.answer import Accepted, Answer, Refused, Words
+from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words
+from simulator.provider.dress import Chunked, Chunks, Doubled, Dress, Dripped, Flaw, Gzipped, Odd
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.lookup import Query
 from simulator.provider.message import Submission
@@ -53,6 +58,26 @@ class Head:
     body: Any = b""
     """What of it came in one piece with the head; of a look-up, what it found."""
     closes: bool = False
+    flaw: str = ""
+    """What the sender's library calls the trouble with the body."""
+    is_followed: bool = False
+    """Behind it comes something that nobody asked for."""
+
+
+#: A part of an answer that comes before its end.
+BIT = b""
+#: What goes out in one piece at most, in bytes.
+PIECE_BYTES = 64 * 1024
+#: Header lines that every answer has: only their length counts here.
+_FIELDS = (b"date: Thu, 01 Jan 2026 00:00:00 GMT",)
+#: What aiohttp makes of a body that it cannot unpack, or that does not go on.
+_FLAWS: dict[Flaw | Chunks, str] = {
+    Flaw.CHECKSUM: "truncated",
+    Flaw.JUNK: "truncated",
+    Flaw.BOMB: "truncated",
+    Chunks.UNFINISHED: "truncated",
+    Chunks.BAD_SIZE: "garbled",
+}
 
 
 class HttpVoice:
@@ -70,7 +95,8 @@ class HttpVoice:
             self._headed = self._worded(headed)
             self._say(self._headed, b"")
 
-    def speak(self, words: Words) -> None:
+    def speak(self, words: Words) -> Waits:
+        yield from ()
         if self._headed is not None:
             self._line.say(self._headed.body)
         else:
@@ -84,13 +110,40 @@ class HttpVoice:
             out = self._worded(words or _USUAL)
             self._say(out, part_of(out.body))
 
-    def babble(self, code: int) -> None:
+    def babble(self, code: int) -> Waits:
+        yield from ()
         junk = garbled(code)
         if self._headed is not None:
             size = len(self._headed.body)
             self._line.say((junk.body * (size // len(junk.body) + 1))[:size])
         else:
             self._say(junk, junk.body)
+
+    def script(self, dress: Dress, words: Words | None) -> Play:
+        out = self._worded(words or _USUAL)
+        if isinstance(dress, Odd):
+            out = odd(out, dress)
+        self.said = str(dress) if isinstance(dress, Odd) else f"{out.status}, {dress}"
+        match dress:
+            case Gzipped(flaw=Flaw.CUT):
+                # As much of it as can be unpacked: the length of the body says nothing of the rest.
+                packed = part_of(gzip.compress(out.body, mtime=0))
+                unpacked = zlib.decompressobj(wbits=31).decompress(packed)
+                return Play(pieces=(self._answer(out, unpacked),))
+            case Gzipped(flaw=flaw):
+                return Play(pieces=(self._answer(out, out.body, flaw=_FLAWS.get(flaw, "")),))
+            case Chunked(chunks=chunks):
+                flaw_of = _FLAWS.get(chunks, "")
+                return Play(pieces=(self._answer(out, out.body, flaw=flaw_of),), whole=not flaw_of)
+            case Dripped(pause_s=pause_s, size_bytes=size_bytes):
+                drops = ceil(len(whole(out, _FIELDS, closes=self.closes)) / size_bytes)
+                pieces = (*[BIT] * (drops - 1), self._answer(out, out.body))
+                return Play(pieces=pieces, pause_s=pause_s)
+            case Doubled():
+                return Play(pieces=(replace(self._answer(out, out.body), is_followed=True),))
+            case _:
+                bits = [BIT] * (len(whole(out, _FIELDS)) // PIECE_BYTES)
+                return Play(pieces=(*bits, self._answer(out, out.body)))
 
     def _worded(self, words: Words) -> HttpWords:
         return (
@@ -99,8 +152,17 @@ class HttpVoice:
 
     def _say(self, out: HttpWords, body: bytes) -> None:
         self.said = str(out.status)
-        retry_after = dict(out.headers).get("Retry-After")
-        self._line.say(Head(out.status, retry_after, len(out.body), body=body, closes=self.closes))
+        self._line.say(self._answer(out, body, size=len(out.body)))
+
+    def _answer(self, out: HttpWords, body: bytes, *, size: int | None = None, flaw: str = "") -> Head:
+        return Head(
+            status=out.status,
+            retry_after=dict(out.headers).get("Retry-After"),
+            size=len(body) if size is None else size,
+            body=body,
+            closes=self.closes,
+            flaw=flaw,
+        )
 
 
 class DoorVoice(HttpVoice):
@@ -159,7 +221,17 @@ class HttpDoor:
         return False
 
     def _hand_in(self, attempt: Attempt, request: Post) -> Waits:
-        provider, line = self._at.provider, self._line
+        provider = self._at.provider
+        if provider.accounts[attempt.account].plan.stands_at("http", "upload"):
+            answer = provider.step(attempt, "upload", Detail(key=request.key), self._at.now)
+            answer = yield from wait_out(answer, attempt)
+            if answer is not None and not isinstance(answer, KeepExpecting):
+                yield from self._say(attempt, answer, None)
+                return
+            if self._line.closed:
+                provider.told(attempt, Sent.NOTHING, self._at.now, answer="sender left")
+                provider.close(attempt, self._at.now)
+                return
         mail, detail = _read(request.body, request.key)
         words = yield from self._trouble(attempt, mail, detail)
         after_head: Words | None = None
@@ -170,6 +242,10 @@ class HttpDoor:
             if not isinstance(verdict.words, Refused):
                 provider.told(attempt, Sent.UNKNOWN, self._at.now)
                 after_head = verdict.words if verdict.after_head else None
+        yield from self._say(attempt, words, after_head)
+
+    def _say(self, attempt: Attempt, words: Answer, after_head: Words | None) -> Waits:
+        provider, line = self._at.provider, self._line
         voice = HttpVoice(self._at, line, after_head)
         sent = yield from deliver(words, attempt, voice, line, half_closes=False)
         said = voice.said

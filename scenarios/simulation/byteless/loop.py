@@ -23,6 +23,9 @@ NOBODY = contextvars.Context()
 #: So many callbacks at one instant mean that time will never advance again.
 CALLBACKS_PER_INSTANT = 10 * ROUNDS_PER_INSTANT
 
+#: By so much the number of a timer is smaller that goes before others.
+_FIRST = 1 << 40
+
 _Callback = tuple[Callable[..., Any], tuple[Any, ...], contextvars.Context]
 
 
@@ -188,6 +191,13 @@ class StepLoop:
         timer = Timer(callback, args, contextvars.copy_context() if context is None else context)
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, timer))
+        return timer
+
+    def call_first(self, delay: float, callback: Any, *args: Any) -> Any:
+        """The same as `call_later`, before everything else that is due at that instant: a deadline was set long ago."""
+        timer = Timer(callback, args, contextvars.copy_context())
+        self._numbers += 1
+        heapq.heappush(self._timers, (self.now + delay, self._numbers - _FIRST, timer))
         return timer
 
     def call_later(

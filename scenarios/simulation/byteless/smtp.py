@@ -6,18 +6,35 @@ Replies are the very bytes of `simulator.dialects.smtp`, one value each: whoever
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
 
-from scenarios.simulation.byteless.door import NEVER, Premises, Waits, deliver, hangs, wait_out
+from scenarios.simulation.byteless.door import NEVER, Play, Premises, Waits, deliver, hangs, wait_out
 from scenarios.simulation.byteless.line import End, Line, Want, Word
-from simulator.dialects.smtp import GARBLED, lines, part_of, reply
-from simulator.provider.answer import Answer, Garble, Reason, Refused, Reply, Words, spoken
+from simulator.dialects.script import in_pieces
+from simulator.dialects.smtp import GARBLED, cut, lines, part_of, reply
+from simulator.provider.answer import (
+    Answer,
+    DragOn,
+    Dressed,
+    Garble,
+    Reason,
+    Refused,
+    Reply,
+    Unasked,
+    WhenHeard,
+    Words,
+    spoken,
+)
+from simulator.provider.dress import Doubled, Dress, Dripped
 from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.message import Submission, from_bytes
 from simulator.provider.provider import Detail
+from simulator.provider.smtp import SmtpRules
 from simulator.servers.smtp.mail_data import has_bare_line_ends
+from simulator.servers.smtp.offers import ehlo_reply, offered
 
 HOSTNAME = "provider"
 #: So long the provider waits for the next command before it closes the line, in seconds.
@@ -58,11 +75,10 @@ class Outcome(Enum):
 
 
 _ENHANCED = re.compile(rb"(?m)^(\d{3}[ -])[245]\.\d{1,3}\.\d{1,3} ")
+_CLOSING = 421
 #: Stages at which a reply of the plan's usual words has no enhanced code (RFC 2034, section 4).
 _BARE = frozenset({"connect", "ehlo"})
 _GREETING = lines(220, None, f"{HOSTNAME} ESMTP ready")
-_OFFERS = ("PIPELINING", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "AUTH PLAIN LOGIN", "HELP")
-_HELLO = lines(250, None, "\n".join((HOSTNAME, *_OFFERS)))
 _SENDER_OK = lines(250, "2.1.0", "sender OK")
 _RECIPIENT_OK = lines(250, "2.1.5", "recipient OK")
 _GO_ON = lines(354, None, "end data with <CR><LF>.<CR><LF>")
@@ -86,19 +102,49 @@ class SmtpDoor:
         self._stage = "connect"
         self._usual = b""
         self._said: str | None = None
+        self._closing = False
+        self._drag: DragOn | None = None
+        self._ahead: deque[Command] = deque()
+        """What has been said and not been listened to yet: a rule waits until there is enough of it."""
 
     # --- the voice ----------------------------------------------------------------------------------
 
-    def speak(self, words: Words) -> None:
-        whole = _in_words(words, self._stage in _BARE) if _is_timeless(words) else reply(words, self._at.now)
+    def speak(self, words: Words) -> Waits:
+        whole = self._put(words)
         self._said = _first_line(whole)
-        self._line.say(whole)
+        yield from self._utter(whole)
+
+    def _put(self, words: Words) -> bytes:
+        return _in_words(words, self._stage in _BARE) if _is_timeless(words) else reply(words, self._at.now)
 
     def speak_in_part(self, words: Words | None) -> None:
         self._line.say(part_of(self._usual if words is None else reply(words, self._at.now)))
 
-    def babble(self, code: int) -> None:
-        self._line.say(GARBLED)
+    def babble(self, code: int) -> Waits:
+        yield from self._utter(GARBLED)
+
+    def script(self, dress: Dress, words: Words | None) -> Play:
+        whole = self._usual if words is None else self._put(words)
+        self._said = _first_line(whole)
+        match dress:
+            case Dripped(pause_s=pause_s, size_bytes=size_bytes):
+                drops = in_pieces(whole, size_bytes, pause_s)
+                return Play(pieces=drops.pieces, pause_s=pause_s)
+            case Doubled(code=code, enhanced=enhanced, text=text):
+                again = whole if code is None else self._put(Reply(code=code, enhanced=enhanced, text=text))
+                self._closing = code == _CLOSING
+                return Play(pieces=(whole + again,))
+            case _:
+                raise AssertionError(f"{dress} is a form of HTTP")
+
+    def _utter(self, data: bytes) -> Waits:
+        drag = self._drag
+        if drag is None:
+            self._line.say(data)
+            return
+        for piece in cut(data, drag.each):
+            yield None, drag.delay_s
+            self._line.say(piece)
 
     # --- stages -------------------------------------------------------------------------------------
 
@@ -111,10 +157,22 @@ class SmtpDoor:
             attempt.stage = ended_at
         return answer
 
-    def _go_through(self, answer: Answer | None) -> Waits:
-        """Let happen what the core says of a stage; return its outcome."""
+    def _go_through(self, answer: Answer | None, *, already: int = 0) -> Waits:
+        """Let happen what the core says of a stage; return its outcome. `already`: octets that are here by now."""
         attempt, provider = self._attempt, self._at.provider
         rest = yield from wait_out(answer, attempt)
+        if isinstance(rest, Unasked | DragOn):
+            if isinstance(rest, DragOn):
+                self._drag = rest
+            else:
+                yield from self._deliver(rest.words)
+            provider.told(attempt, attempt.sent, self._at.now)
+            return Outcome.NO if self._over else Outcome.NORMAL
+        if isinstance(rest, WhenHeard):
+            attempt.answer = attempt.answer if attempt.state is AttemptState.CLOSED else spoken(rest)
+            if not (yield from self._hear(rest.size_bytes - already)):
+                return Outcome.NO if self._over else Outcome.NORMAL
+            rest = rest.then
         if rest is None:
             return Outcome.NORMAL
         ended = attempt.state is AttemptState.CLOSED
@@ -125,16 +183,36 @@ class SmtpDoor:
             provider.told(attempt, attempt.sent, self._at.now)
         else:
             provider.told(attempt, sent, self._at.now, answer=self._said)
-        if self._over or not isinstance(rest, Reply | Garble):
+        if self._over or not isinstance(rest, Reply | Garble | Dressed):
             return Outcome.NO
         if isinstance(rest, Garble):
             return Outcome.NOISE
-        return Outcome.YES if rest.code // 100 == (3 if self._stage == "data" else 2) else Outcome.NO
+        yes = 3 if self._stage == "data" else 2
+        return Outcome.YES if isinstance(rest, Dressed) or rest.code // 100 == yes else Outcome.NO
+
+    def _next(self) -> Waits:
+        """Return the next command, or `Word.GONE`."""
+        if self._ahead:
+            return self._ahead.popleft()
+        return (yield Want.WORD)
+
+    def _hear(self, octets: int) -> Waits:
+        """Wait until the sender has said so much that nobody has listened to; tell whether it does."""
+        octets -= sum(map(_octets, self._ahead))
+        while octets > 0:
+            command = yield Want.WORD
+            if command is Word.GONE:
+                return False
+            self._ahead.append(command)
+            if command.verb is Verb.DOT:
+                return True
+            octets -= _octets(command)
+        return True
 
     def _deliver(self, answer: Answer) -> Waits:
-        self._said = None
+        self._said, self._closing = None, False
         sent = yield from deliver(answer, self._attempt, self, self._line, half_closes=True)
-        closing = self._said is not None and self._said.startswith("421")
+        closing = self._closing or (self._said is not None and self._said.startswith("421"))
         if closing or hangs(answer) or self._line.over or self._line.reset:
             self._over = True
         return sent
@@ -146,6 +224,7 @@ class SmtpDoor:
         yield from self._listen()
         self._abandon()
         self._at.provider.close(self._attempt, self._at.now)
+        self._at.provider.gone(self._attempt.connection)
         self._line.end(End.FIN)
 
     def _listen(self) -> Waits:
@@ -153,14 +232,14 @@ class SmtpDoor:
         if (answer := self._ask("connect", _NOTHING_NEW, _GREETING)) is not None:
             outcome = yield from self._go_through(answer)
         if outcome is Outcome.NORMAL:
-            self._line.say(_GREETING)
+            yield from self._utter(_GREETING)
         turned_away = outcome is Outcome.NO
         while not self._over:
-            command = yield Want.WORD
+            command = yield from self._next()
             if command is Word.GONE:
                 return
             if turned_away and command.verb is not Verb.QUIT:
-                self._line.say(_NO_MAIL)
+                yield from self._utter(_NO_MAIL)
                 continue
             match command.verb:
                 case Verb.EHLO | Verb.HELO:
@@ -174,20 +253,25 @@ class SmtpDoor:
                 case Verb.QUIT:
                     answer = self._ask("quit", _NOTHING_NEW, _BYE)
                     if answer is None or (yield from self._go_through(answer)) is Outcome.NORMAL:
-                        self._line.say(_BYE)
+                        yield from self._utter(_BYE)
                     return
                 case _:
                     raise AssertionError(f"{command.verb} comes out of turn")
 
     def _hello(self, extended: bool) -> Waits:
-        usual = _HELLO if extended else lines(250, None, HOSTNAME)
+        usual = self._offers() if extended else lines(250, None, HOSTNAME)
         outcome = Outcome.NORMAL
-        if (answer := self._ask("ehlo", _NOTHING_NEW, usual)) is not None:
+        command = Detail(command="EHLO" if extended else "HELO")
+        if (answer := self._ask("ehlo", command, usual)) is not None:
             outcome = yield from self._go_through(answer)
         if outcome in (Outcome.NORMAL, Outcome.YES):
             self._abandon()
         if outcome is Outcome.NORMAL:
-            self._line.say(usual)
+            yield from self._utter(usual)
+
+    def _offers(self) -> bytes:
+        setup = self._at.provider.accounts[self._attempt.account].setup
+        return _hello(setup.smtp, setup.limits.max_size_bytes or 0)
 
     def _mail(self, sender: str) -> Waits:
         if self._attempt.state is AttemptState.CLOSED:
@@ -201,7 +285,7 @@ class SmtpDoor:
             self._end()
             return
         if outcome is Outcome.NORMAL:
-            self._line.say(_SENDER_OK)
+            yield from self._utter(_SENDER_OK)
         self._sender = sender
 
     def _rcpt(self, recipient: str) -> Waits:
@@ -211,13 +295,13 @@ class SmtpDoor:
         if outcome in (Outcome.NO, Outcome.NOISE):
             return
         if outcome is Outcome.NORMAL:
-            self._line.say(_RECIPIENT_OK)
+            yield from self._utter(_RECIPIENT_OK)
         if recipient not in self._recipients:
             self._recipients.append(recipient)
 
     def _data(self) -> Waits:
         if not self._recipients:
-            self._refuse(_TO_NOBODY)
+            yield from self._refuse(_TO_NOBODY)
             return
         outcome = Outcome.NORMAL
         detail = Detail(recipients=tuple(self._recipients))
@@ -226,9 +310,9 @@ class SmtpDoor:
         if outcome in (Outcome.NO, Outcome.NOISE):
             return
         if outcome is Outcome.NORMAL:
-            self._line.say(_GO_ON)
+            yield from self._utter(_GO_ON)
         self._attempt.sent, self._attempt.answer = Sent.UNKNOWN, "normal"
-        body = yield Want.WORD
+        body = yield from self._next()
         if body is Word.GONE:
             self._over = True
             return
@@ -238,10 +322,10 @@ class SmtpDoor:
         submission, known, is_sound = _read(raw, self._sender or "", tuple(self._recipients))
         outcome = Outcome.NORMAL
         if (answer := self._ask("body", known, _OK)) is not None:
-            outcome = yield from self._go_through(answer)
+            outcome = yield from self._go_through(answer, already=len(raw))
             if outcome is Outcome.NO:
                 return
-        dot = yield Want.WORD
+        dot = yield from self._next()
         if dot is Word.GONE:
             self._over = True
             return
@@ -260,7 +344,7 @@ class SmtpDoor:
                 return
         if not is_sound:
             bare = Refused(reason=Reason.INVALID, detail="CR and LF may only come together as CRLF")
-            self._refuse(reply(bare, self._at.now))
+            yield from self._refuse(reply(bare, self._at.now))
             self._end()
             return
         attempt = self._attempt
@@ -272,8 +356,8 @@ class SmtpDoor:
 
     # --- attempts -----------------------------------------------------------------------------------
 
-    def _refuse(self, whole: bytes) -> None:
-        self._line.say(whole)
+    def _refuse(self, whole: bytes) -> Waits:
+        yield from self._utter(whole)
         if self._attempt.state is not AttemptState.CLOSED:
             sent = Sent.NOTHING if self._line.over or self._line.reset else Sent.COMPLETE
             self._at.provider.told(self._attempt, sent, self._at.now, answer=_first_line(whole))
@@ -290,6 +374,17 @@ class SmtpDoor:
             answer = "no answer: the connection ended" if attempt.answer == "normal" else None
             self._at.provider.told(attempt, Sent.NOTHING, self._at.now, answer=answer)
         self._end()
+
+
+@lru_cache(maxsize=64)
+def _hello(rules: SmtpRules, size_bytes: int) -> bytes:
+    offers = offered(rules, can_start_tls=False, is_secure=False)
+    return ehlo_reply(HOSTNAME, rules, offers, size_bytes)
+
+
+def _octets(command: Command) -> int:
+    """Return about how long a command is on the wire; of a mail, exactly."""
+    return len(command.raw) or 6 + len(command.argument)
 
 
 def _is_timeless(words: Words) -> bool:

@@ -19,7 +19,7 @@ from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailabl
 from reference_sender.policy.settings import Settings
 from reference_sender.transports import http as over_http
 from reference_sender.transports import smtp as over_smtp
-from scenarios.simulation.byteless.http import Get, Head, Post
+from scenarios.simulation.byteless.http import BIT, Get, Head, Post
 from scenarios.simulation.byteless.line import TURN, End, Expired, Line
 from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
 
@@ -58,6 +58,7 @@ class _HttpClient:
     def __init__(self, exchange: Exchange, settings: Settings) -> None:
         self._exchange = exchange
         self._settings = settings
+        self._keeps = settings.policy.dedupes
         self._idle: deque[Line] = deque()
         self._tidies = False
 
@@ -73,7 +74,7 @@ class _HttpClient:
                 await let_go()
             line.tell(request)
             head, body = await self._answer(line, deadline)
-            good = line.is_open and not head.closes and self._settings.policy.dedupes
+            good = line.is_open and not (head.closes or head.is_followed) and self._keeps
             return head, body
         finally:
             if good:
@@ -83,10 +84,17 @@ class _HttpClient:
 
     async def _answer(self, line: Line, deadline: float) -> tuple[Head, Any]:
         head = await self._hear(line, deadline)
+        while head is BIT:
+            head = await self._hear(line, deadline)
         if head is End.FIN:
             raise Broken("eof")
         if head is End.RST:
             raise Broken("reset")
+        if head.flaw:
+            raise Broken(head.flaw)
+        if head.is_followed and not self._keeps:
+            # Behind an answer that is the last one there must not be another; elsewhere it is thrown away.
+            raise Broken("garbled")
         body = head.body
         if not body and head.size:
             body = await self._hear(line, deadline)
@@ -327,6 +335,8 @@ class _Talk:
         await TURN
         reply = await self._say(Phase.SENT, Command(Verb.DOT))
         self.reusable = reply.code is not None and reply.code // 100 == 2
+        # Whatever was said besides belongs to nothing.
+        self._line.skip()
         return reply
 
     async def quit(self) -> None:
@@ -355,13 +365,18 @@ class _Talk:
         assert self._line is not None
         self.phase = phase
         within_s = min(over_smtp.DEADLINES_S[phase], self._settings.read_timeout_s)
+        until = min(self._exchange.time() + within_s, self.deadline)
+        begun = b""
         try:
-            heard = await self._line.hear(min(within_s, self.deadline - self._exchange.time()))
+            while True:
+                heard = await self._line.hear(until - self._exchange.time())
+                if not isinstance(heard, bytes):
+                    break
+                heard = begun = begun + heard
+                if _is_whole(heard):
+                    break
         except Expired:
             raise Broken("timeout") from None
-        if isinstance(heard, bytes) and not heard.endswith(b"\n"):
-            # Half a line: what ends it is heard next.
-            heard = await self._line.hear(within_s)
         if heard is End.FIN:
             raise Broken("eof")
         if heard is End.RST:
@@ -370,6 +385,11 @@ class _Talk:
         if evidence is None:
             raise Broken("garbled")
         return evidence
+
+
+def _is_whole(heard: bytes) -> bool:
+    """Whether a reply has come to its last line."""
+    return heard.endswith(b"\n") and heard[heard.rfind(b"\n", 0, -1) + 1 :][3:4] != b"-"
 
 
 @lru_cache(maxsize=4096)

@@ -265,7 +265,7 @@ def test_the_facts_of_an_answer_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"null", b'"m1"', b'{"id": 5}', b"<html>", b"\xff\xfe\x00", b"{"]
+    "body", [b"", b"[]", b"null", b'"m1"', b'{"id": 5}', b"<html>", b"\xff\xfe\x00", b"{", b"[" * 99_999]
 )
 def test_a_success_that_cannot_be_read_has_no_id(body: bytes) -> None:
     evidence = attempt(saying(answer(200, body)))
@@ -344,10 +344,11 @@ def test_what_a_look_up_finds_must_be_ours(changes: dict[str, Any]) -> None:
         saying(answer(200, b"[]")),
         saying(answer(200, b'{"data": 5}')),
         saying(answer(200, b'{"data": [5]}')),
+        saying(answer(200, b"[" * 99_999)),
         saying(b""),
         saying(b"", reset),
     ],
-    ids=["500", "rubbish", "list", "number", "numbers", "fin", "rst"],
+    ids=["500", "rubbish", "list", "number", "numbers", "brackets", "fin", "rst"],
 )
 def test_a_look_up_that_is_not_answered_is_unavailable(script: Script) -> None:
     assert isinstance(look_up(script), Unavailable)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simulator.provider.dress import Chunks, Flaw, Shape
 from tests.scenarios.simulation.byteless.exchanges import (
     differences,
     mail_to,
@@ -16,7 +17,7 @@ from tests.scenarios.simulation.byteless.exchanges import (
 
 ADA = mail_to("ada@example.com")
 
-STAGES = ("connect", "request", "validate", "accept", "reply", "body")
+STAGES = ("connect", "upload", "request", "validate", "accept", "reply", "body")
 FAULTS: tuple[dict[str, Any], ...] = (
     {"fault": "reply", "code": 503},
     {"fault": "reply", "code": 429, "retry_after": 7},
@@ -36,6 +37,17 @@ FAULTS: tuple[dict[str, Any], ...] = (
 #: Stages at which a fault makes no sense, so that no plan can name it there.
 NOT_AT: dict[str, tuple[str, ...]] = {"reply": ("body",)}
 ONLY_AT: tuple[dict[str, Any], ...] = (
+    {"stage": "upload", "fault": "hang_up"},
+    {"stage": "upload", "fault": "reset"},
+    {"stage": "upload", "fault": "hang"},
+    {"stage": "upload", "fault": "slow", "delay_s": 3.0},
+    *({"stage": "reply", "fault": "gzip", "flaw": each.value} for each in Flaw),
+    *({"stage": "reply", "fault": "chunked", "chunks": each.value} for each in Chunks),
+    *({"stage": "reply", "fault": "odd_body", "shape": each.value} for each in Shape),
+    {"stage": "reply", "fault": "drip", "size_bytes": 8, "delay_s": 1.0},
+    {"stage": "reply", "fault": "drip", "size_bytes": 100, "delay_s": 4.0},
+    {"stage": "reply", "fault": "interim"},
+    {"stage": "reply", "fault": "two_answers"},
     {"stage": "accept", "fault": "accept_then_drop"},
     {"stage": "validate", "fault": "refuse_recipients", "recipient": "ada@*"},
     {"stage": "validate", "fault": "refuse_recipients", "recipient": "ada@*", "code": 450},

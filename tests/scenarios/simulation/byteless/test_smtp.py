@@ -42,6 +42,16 @@ NOT_AT: dict[str, tuple[str, ...]] = {
     "hold": ("idle",),
 }
 ONLY_AT: tuple[dict[str, Any], ...] = (
+    {"stage": "ehlo", "fault": "refuse_ehlo"},
+    {"stage": "mail", "fault": "tarpit", "delay_s": 3.0},
+    {"stage": "connect", "fault": "tarpit", "delay_s": 0.5, "each": "line"},
+    {"stage": "body", "fault": "cut_body", "after_bytes": 100},
+    {"stage": "body", "fault": "cut_body", "after_bytes": 100_000},
+    {"stage": "reply", "fault": "accept_then_421"},
+    {"stage": "reply", "fault": "two_answers"},
+    {"stage": "reply", "fault": "drip", "size_bytes": 4, "delay_s": 1.0},
+    {"stage": "reply", "fault": "drip", "size_bytes": 30, "delay_s": 1.0},
+    {"stage": "idle", "fault": "close_on_next"},
     {"stage": "message", "fault": "accept_then_drop"},
     {"stage": "rcpt", "fault": "refuse_recipients", "recipient": "ada@*"},
     {"stage": "rcpt", "fault": "refuse_recipients", "recipient": "ada@*", "code": 450},

@@ -20,11 +20,15 @@ ADA = mail_to("ada@example.com")
 BOB = mail_to("bob@example.com", "order-2")
 
 
+#: What is said out of turn is read as the answer to the next mail, if that comes at once: a race, and not of this room.
+ALONE = ("250 within the mail",)
+
+
 @pytest.mark.parametrize("profile", ["http-keys", "http-lookup-lagging", "smtp-at-most-once"])
 def test_every_behaviour_looks_the_same(profile: str) -> None:
     """Evidence, times, answers read, look-up, attempts and acceptances: of this attempt and of one behind it."""
     place = BY_ID[profile]
-    names = BY_WIRE[place.wire]
+    names = [name for name in BY_WIRE[place.wire] if name not in ALONE]
     setups = {name: read_plan(plan_of(place, (name, "ok")), "the script") for name in names}
 
     found = differences(
