@@ -1,191 +1,161 @@
 """How fast the provider accepts, beside what it is built on, in one run.
 
-    python -m tests.benchmarks.bench_servers [--seconds 3]
+    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only smtp|http|faults|ledger]
 
-Loopback, client and server share the machine: read the ratios, not the rates. Each row is the median of three
-interleaved rounds. SMTP: 10 sessions, 4 KB mails, many mails per connection. HTTP: 20 connections, 1 KB JSON
-with an idempotency key. `stock` rows are aiosmtpd with a null handler and one bare Starlette route on uvicorn.
+Loopback; server and load on a CPU each, where there are two: read the ratios, not the rates. Each row is the median of
+interleaved rounds; beside the ratio of rates stands that of CPU time a mail, which is steadier on a busy machine. SMTP:
+10 sessions, 4 KB mails, with `smtp-source` where it is installed. HTTP: 20 connections, 1 KB JSON with an idempotency
+key, with `wrk` where it is installed. Ledger: a SQLite file, durable = process, unless said otherwise.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import multiprocessing
-import socket
+import itertools
 import statistics
 import tempfile
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-MAIL = b"Subject: benchmark\r\nMessage-ID: <b@example.org>\r\n\r\n" + b"x" * 70 + b"\r\n"
-MAIL = MAIL + (b"y" * 70 + b"\r\n") * 56
+from tests.benchmarks.servers import load
+from tests.benchmarks.servers.contenders import Contender, aiosmtpd, served, simulator, smtp_sink, starlette
+from tests.benchmarks.servers.grown import measure_ledger
+from tests.benchmarks.servers.load import Measured
+
+#: 100 rules that stand where every mail passes, and none of which it meets.
+HUNDRED = (
+    [{"fault": "reply", "code": 451, "recipient": f"customer-{n}@example.net"} for n in range(60)]
+    + [{"fault": "slow", "delay_s": 1, "sender": f"*@shop-{n}.example.net"} for n in range(20)]
+    + [{"fault": "hang_up", "key": f"order-{n}-*", "dialect": "native"} for n in range(10)]
+    + [{"fault": "reply", "code": 550, "recipient": f"*@sink-{n}.example.net"} for n in range(10)]
+)
+FAULTY = [{"fault": "hang", "stage": "mail", "sender": "faulty@example.org"}]
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+@dataclass
+class Row:
+    """One line of a table: a server under a load, over several rounds."""
 
+    contender: Callable[[], Contender]
+    wire: str
+    load: load.Load
+    label: str = ""
+    target: str = ""
+    runs: list[Measured] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
 
-# --- what is measured: each runs in a process of its own ---------------------------------------------
-
-
-def _simulator(smtp: int, http: int, ledger: str) -> None:
-    from simulator.servers.serve import Address, Options, serve
-
-    serve(
-        Options(
-            http=Address(host="127.0.0.1", port=http),
-            smtp=Address(host="127.0.0.1", port=smtp),
-            ledger=ledger,
-        )
-    )
-
-
-def _stock_smtp(smtp: int, http: int, ledger: str) -> None:
-    from aiosmtpd.smtp import SMTP, Envelope, Session
-
-    class Null:
-        async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-            return "250 OK"
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: SMTP(Null(), hostname="stock"), "127.0.0.1", smtp)
-        await server.serve_forever()
-
-    asyncio.run(main())
-
-
-def _stock_http(smtp: int, http: int, ledger: str) -> None:
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse
-    from starlette.routing import Route
-
-    async def send(request: Request) -> JSONResponse:
-        await request.body()
-        return JSONResponse({"id": "msg_0"})
-
-    app = Starlette(routes=[Route("/v1/emails", send, methods=["POST"])])
-    uvicorn.run(app, host="127.0.0.1", port=http, log_level="error", access_log=False, loop="asyncio")
-
-
-# --- the load ---------------------------------------------------------------------------------------
-
-
-async def _smtp_session(port: int, until: float) -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    count = 0
-
-    async def say(line: bytes) -> None:
-        writer.write(line)
-        while (await reader.readline())[3:4] == b"-":
-            pass
-
-    await reader.readline()
-    await say(b"EHLO bench\r\n")
-    while time.monotonic() < until:
-        await say(b"MAIL FROM:<a@example.org>\r\n")
-        await say(b"RCPT TO:<b@example.com>\r\n")
-        await say(b"DATA\r\n")
-        await say(MAIL + b".\r\n")
-        count += 1
-    writer.close()
-    return count
-
-
-async def _http_session(port: int, until: float, name: str) -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    count = 0
-    body = json.dumps(
-        {"from": "a@example.org", "to": ["b@example.com"], "subject": "benchmark", "text": "x" * 900}
-    ).encode()
-    while time.monotonic() < until:
-        writer.write(
-            b"POST /v1/emails HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\n"
-            b"Idempotency-Key: %s-%d\r\nContent-Length: %d\r\n\r\n" % (name.encode(), count, len(body)) + body
-        )
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        await reader.readexactly(length)
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(head.decode())
-        count += 1
-    writer.close()
-    return count
-
-
-async def _rate(sessions: Callable[[float], list[Awaitable[int]]], seconds: float) -> float:
-    begun = time.monotonic()
-    counts = await asyncio.gather(*sessions(begun + seconds))
-    return sum(counts) / (time.monotonic() - begun)
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)  # a benchmark's start, not a test's signal
-        else:
+    def run(self, seconds: float) -> None:
+        contender = self.contender()
+        self.label = self.label or contender.name
+        if contender.missing is not None:
             return
-    raise RuntimeError(f"nothing listens on port {port}")
+        with served(contender, self.wire) as (started, port):
+            self.load(port, min(1.0, seconds))
+            before = started.cpu_s()
+            measured = self.load(port, seconds)
+            self.runs.append(measured)
+            self.cpu_us.append((started.cpu_s() - before) / measured.mails * 1e6)
+
+    def median(self, of: Callable[[Measured], float | None]) -> float:
+        return statistics.median(value for run in self.runs if (value := of(run)) is not None)
 
 
-def measure(
-    target: Callable[[int, int, str], None], wire: str, ledger: str, seconds: float, round_: int
-) -> float:
-    """Start one server, load it, stop it; return accepted mails per second."""
-    smtp, http = _free_port(), _free_port()
-    process = multiprocessing.get_context("spawn").Process(target=target, args=(smtp, http, ledger))
-    process.start()
-    try:
-        if wire == "smtp":
-            _wait_for(smtp)
-            return asyncio.run(_rate(lambda until: [_smtp_session(smtp, until) for _ in range(10)], seconds))
-        _wait_for(http)
-        return asyncio.run(
-            _rate(lambda until: [_http_session(http, until, f"r{round_}-{n}") for n in range(20)], seconds)
+def play(title: str, rows: Sequence[Row], seconds: float, rounds: int) -> None:
+    """Run the rows, round by round, and print them beside the first one."""
+    for _ in range(rounds):
+        for row in rows:
+            row.run(seconds)
+    table = Table(title, "mails/s", "× first", "CPU µs/mail", "× first (CPU)", "p50 ms", "p99 ms", "target")
+    base = next((row for row in rows if row.runs), None)
+    for row in rows:
+        if not row.runs or base is None:
+            table.add_row(row.label, "not installed", *[""] * 6)
+            continue
+        rate, cpu = row.median(lambda run: run.rate), statistics.median(row.cpu_us)
+        base_cpu = statistics.median(base.cpu_us)
+        times = [row.median(of) for of in (lambda run: run.p50_ms, lambda run: run.p99_ms)] if row.runs[0].p50_ms else []  # fmt: skip
+        table.add_row(
+            row.label,
+            f"{rate:,.0f}",
+            f"{rate / base.median(lambda run: run.rate):.2f}",
+            f"{cpu:,.0f}",
+            f"{base_cpu / cpu:.2f}" if cpu else "",
+            *(f"{each:.2f}" for each in times or ()),
+            *([] if times else ["", ""]),
+            row.target,
         )
-    finally:
-        process.terminate()
-        process.join()
+    Console(width=150).print(table)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mails", type=int, default=100_000, help="how large the ledger grows")
+    parser.add_argument("--only", choices=["smtp", "http", "faults", "ledger"])
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            ("SMTP", "stock aiosmtpd, null handler", _stock_smtp, "smtp", "memory"),
-            ("SMTP", "simulator, ledger in memory", _simulator, "smtp", "memory"),
-            ("SMTP", "simulator, SQLite ledger", _simulator, "smtp", "file"),
-            ("HTTP", "bare Starlette route", _stock_http, "http", "memory"),
-            ("HTTP", "simulator, ledger in memory", _simulator, "http", "memory"),
-            ("HTTP", "simulator, SQLite ledger", _simulator, "http", "file"),
-        ]
-        rates: dict[int, list[float]] = {n: [] for n in range(len(rows))}
-        for round_ in range(3):
-            for n, (_, _, target, wire, kind) in enumerate(rows):
-                ledger = str(Path(folder) / f"{n}-{round_}.db") if kind == "file" else "memory"
-                rates[n].append(measure(target, wire, ledger, seconds, round_))
-    table = Table("wire", "server", "mails/s", "× stock")
-    base = {rows[n][0]: statistics.median(rates[n]) for n in (0, 3)}
-    for n, (wire, name, *_) in enumerate(rows):
-        median = statistics.median(rates[n])
-        table.add_row(wire, name, f"{median:,.0f}", f"{median / base[wire]:.2f}")
-    Console(width=90).print(table)
+        numbers = itertools.count()
+
+        def ledger() -> str:
+            return str(Path(folder) / f"{next(numbers)}.db")
+
+        def ours(name: str, plan: dict[str, Any] | None = None) -> Contender:
+            return simulator(name, ledger(), plan)
+
+        def stock() -> Contender:
+            return aiosmtpd(ledger())
+
+        if given.only in (None, "smtp"):
+            for how, one, target in (("one", load.smtp_one, "≥ 0.40"), ("many", load.smtp_many, "≥ 0.33")):
+                rows = [
+                    Row(smtp_sink, "smtp", one),
+                    Row(partial(ours, "simulator"), "smtp", one, target=f"{target}; ≥ 4 × the last"),
+                    Row(partial(aiosmtpd, None), "smtp", one),
+                    Row(stock, "smtp", one),
+                ]
+                play(f"SMTP, {how} mail a connection", rows, given.seconds, given.rounds)
+        if given.only in (None, "http"):
+            rows = [
+                Row(starlette, "http", load.http),
+                Row(partial(ours, "simulator"), "http", load.http, target="≥ 1.2, p99 ≤ 3 × p50"),
+                Row(
+                    partial(ours, "simulator, empty plan", {"rules": []}),
+                    "http",
+                    load.http,
+                    target="≥ 0.97 × no plan",
+                ),
+                Row(
+                    partial(ours, "simulator, 100 rules", {"rules": HUNDRED}),
+                    "http",
+                    load.http,
+                    target="≥ 0.8 × no plan",
+                ),
+            ]
+            play("HTTP", rows, given.seconds, given.rounds)
+        if given.only in (None, "faults"):
+            healthy = partial(load.beside_faults, faulty=0)
+            beside = partial(load.beside_faults, faulty=2)
+            rows = [
+                Row(partial(ours, "all sessions healthy", {"rules": FAULTY}), "smtp", healthy),
+                Row(
+                    partial(ours, "faults on 10 % of sessions", {"rules": FAULTY}),
+                    "smtp",
+                    beside,
+                    target="≥ 0.95",
+                ),
+            ]
+            play("SMTP, healthy sessions", rows, given.seconds, given.rounds)
+        if given.only in (None, "ledger"):
+            measure_ledger(Path(folder), given.mails, given.seconds)
 
 
 if __name__ == "__main__":
