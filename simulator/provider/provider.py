@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from simulator.provider import kept
+from simulator.provider import kept, keyring
 from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.advising import Advising
 from simulator.provider.answer import (
@@ -31,21 +31,17 @@ from simulator.provider.answer import (
     RefusedRecipient,
     Reply,
     Results,
-    RetryAfter,
-    RetryAfterKind,
     TellFirst,
     Words,
     goes_on,
     spoken,
     with_words,
-    words_of,
 )
 from simulator.provider.clock import ClockMoved
 from simulator.provider.events import Event
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.faults.written import written
 from simulator.provider.gate import Gate
-from simulator.provider.idempotency import Conflict, Fresh, Kept, Outstanding, Replay
 from simulator.provider.ledger import (
     Acceptance,
     Attempt,
@@ -276,18 +272,20 @@ class Provider:
                 return refused if answer is None else with_words(answer, refused)
         # A mail that is only delayed here is in flight all the while: a second request with its key meets 409.
         if stage == "accept" and (answer is None or goes_on(answer)):
-            met = self._claim(attempt, detail, now)
+            met = keyring.claim(self.accounts[attempt.account], attempt, detail.key, detail.fingerprint, now)
             if isinstance(met, Refused):
                 self._count(attempt, met)
             if met is not None:
                 return met if answer is None else with_words(answer, met)
         elif stage == "accept" and answer is not None:
-            self._failed(attempt, detail.key, detail.fingerprint, answer, now)
+            tenant = self.accounts[attempt.account]
+            keyring.failed(tenant, attempt, detail.key, detail.fingerprint, answer, now)
         return answer
 
     def claim(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | InTurn | None:
         """Ask for the key again, after the request in front has ended. None: it is this attempt's now."""
-        return self._claim(attempt, detail, self.account(attempt.account, now).clock.now(now))
+        account = self.account(attempt.account, now)
+        return keyring.claim(account, attempt, detail.key, detail.fingerprint, account.clock.now(now))
 
     def submit(self, attempt: Attempt, submission: Submission, now: datetime) -> Verdict:
         """The mail is here and nothing went wrong before: look up its key, check it, book it, word the answer.
@@ -333,16 +331,10 @@ class Provider:
         self, account: Account, attempt: Attempt, submission: Submission, now: datetime, *, owed: bool
     ) -> tuple[Words, Acceptance | None]:
         # Keys are looked up before any other check: a replay must not meet a limit or a new rule of ours.
-        if account.setup.keys.honoured and submission.key is not None:
-            found = account.keys.look_up(
-                submission.key, submission.fingerprint, attempt.id, account.setup.keys, now
-            )
-            if isinstance(found, Replay):
-                return _again(found), None
-            if isinstance(found, Outstanding):
-                found = found.conflict  # It has waited already.
-            if isinstance(found, Conflict):
-                return _refused(found), None
+        met = keyring.ask(account, attempt, submission.key, submission.fingerprint, now)
+        if met is not None:
+            # Who had to wait for a request in front has waited already.
+            return met.then if isinstance(met, InTurn) else met, None
         refused_for = self._check(account, attempt, submission)
         if owed:
             self._gate.owe(account, attempt, submission, now)
@@ -353,10 +345,10 @@ class Provider:
         taken, refused = _sorted_out(attempt, submission)
         if not taken:
             nobody = Refused(reason=Reason.NO_RECIPIENTS, detail="no recipient was accepted", refused=refused)
-            self._failed(attempt, submission.key, submission.fingerprint, nobody, now)
+            keyring.failed(account, attempt, submission.key, submission.fingerprint, nobody, now)
             return nobody, None
         acceptance = self._book(account, attempt, submission, taken, refused, now)
-        return _yes(acceptance), acceptance
+        return keyring.yes(acceptance), acceptance
 
     # --- several mails in one request ---------------------------------------------------------------
 
@@ -380,19 +372,10 @@ class Provider:
         if key is None:
             return None
         self._batch_keys[lead.id] = key
-        if not account.setup.keys.honoured:
-            return None
-        found = account.keys.look_up(key, fingerprint, lead.id, account.setup.keys, now)
-        match found:
-            case Replay():
-                return _again(found)
-            case Conflict():
-                return _refused(found)
-            case Outstanding(for_s=for_s, conflict=conflict):
-                return InTurn(for_s=for_s, then=_refused(conflict))
-            case Fresh():
-                account.keys.begin(key, fingerprint, lead.id)
-                return None
+        met = keyring.ask(account, lead, key, fingerprint, now)
+        if met is None:
+            keyring.begin(account, lead, key, fingerprint)
+        return met
 
     def would_take(self, attempt: Attempt, submission: Submission, now: datetime) -> Refused | None:
         """Say what speaks against a mail, and book nothing: where one that is refused refuses all."""
@@ -436,9 +419,9 @@ class Provider:
         accepted = tuple(recipient for attempt in attempts for recipient in attempt.accepted)
         if key is not None and not words.replayed and account.setup.keys.honoured:
             if isinstance(words, Results):
-                self._remember(lead, key, fingerprint, words, now)
+                keyring.remember(account, lead, key, fingerprint, words, now)
             else:
-                self._failed(lead, key, fingerprint, words, now)
+                keyring.failed(account, lead, key, fingerprint, words, now)
         if not isinstance(words, Results):
             for attempt in attempts:
                 attempt.answer = spoken(words)
@@ -469,7 +452,7 @@ class Provider:
             if strike is not None and strike.answer is not None:
                 answer = with_words(strike.answer, words)
                 if key is not None and accepted:
-                    self._lied_about(lead, key, fingerprint, answer, now)
+                    keyring.lied(self.accounts[lead.account], lead, key, fingerprint, answer, now)
                 self._advising.says(lead, answer)
                 for attempt in attempts:
                     attempt.answer = spoken(answer)
@@ -805,51 +788,6 @@ class Provider:
         account.decisions.append(decision)
         self._records.append(Decided(decision=decision))
 
-    def _claim(self, attempt: Attempt, detail: Detail, now: datetime) -> Refused | InTurn | None:
-        account = self.accounts[attempt.account]
-        if not account.setup.keys.honoured or detail.key is None:
-            return None
-        found = account.keys.look_up(detail.key, detail.fingerprint, attempt.id, account.setup.keys, now)
-        if isinstance(found, Outstanding):
-            return InTurn(for_s=found.for_s, then=_refused(found.conflict))
-        if isinstance(found, Conflict) and found.reason is Reason.KEY_IN_FLIGHT:
-            return _refused(found)
-        if isinstance(found, Fresh):
-            account.keys.begin(detail.key, detail.fingerprint, attempt.id)
-        return None
-
-    def _failed(
-        self, attempt: Attempt, key: str | None, fingerprint: str, answer: Answer, now: datetime
-    ) -> None:
-        """Nothing was booked: let the key remember the error, if this provider's keys do."""
-        rules, words = self.accounts[attempt.account].setup.keys, words_of(answer)
-        if not rules.honoured or key is None or words is None:
-            return
-        memory = Kept(fingerprint=fingerprint, at=now, attempt=attempt.id, words=words, failed=True)
-        if self.accounts[attempt.account].keys.failed(key, memory, rules):
-            attempt.kept = kept.written(key, memory)
-
-    def _lied(self, attempt: Attempt, acceptance: Acceptance | None, answer: Answer, now: datetime) -> None:
-        """It was booked, and an error may be said all the same."""
-        if acceptance is not None and acceptance.key is not None:
-            self._lied_about(attempt, acceptance.key, acceptance.fingerprint, answer, now)
-
-    def _lied_about(
-        self, attempt: Attempt, key: str, fingerprint: str, answer: Answer, now: datetime
-    ) -> None:
-        """Let the key of what was booked remember the error that is said, if this provider's keys do."""
-        lied, words = self.accounts[attempt.account].setup.keys.lied, words_of(answer)
-        if lied == "replay_yes" or not isinstance(words, Reply) or words.code < 400:
-            return
-        self._remember(attempt, key, fingerprint, words if lied == "replay_error" else None, now)
-
-    def _remember(
-        self, attempt: Attempt, key: str, fingerprint: str, words: Words | None, now: datetime
-    ) -> None:
-        memory = Kept(fingerprint=fingerprint, at=now, attempt=attempt.id, words=words)
-        self.accounts[attempt.account].keys.keep(key, memory)
-        attempt.kept = kept.written(key, memory)
-
     def _at_the_door(self, attempt: Attempt, stage: str, detail: Detail) -> Refused | None:
         match wire_of(attempt.dialect), stage:
             case ("smtp", "auth") | ("http", "request"):
@@ -984,7 +922,9 @@ class Provider:
             if strike is not None and strike.answer is not None:
                 answer = with_words(strike.answer, words)
                 attempt.answer = spoken(answer)
-                self._lied(attempt, acceptance, answer, now)
+                if acceptance is not None:
+                    tenant = self.accounts[attempt.account]
+                    keyring.lied(tenant, attempt, acceptance.key, acceptance.fingerprint, answer, now)
                 self._advising.says(attempt, answer)
                 return Verdict(
                     accepted=accepted,
@@ -1023,41 +963,3 @@ def _sorted_out(
     # The dialogue has sorted them out already; one refused first may have been taken later.
     taken = submission.recipients
     return taken, tuple(each for each in attempt.refused if each.recipient not in taken)
-
-
-def _yes(acceptance: Acceptance) -> Accepted:
-    return Accepted(
-        id=acceptance.id,
-        message_id=acceptance.message_id,
-        recipients=acceptance.recipients,
-        refused=acceptance.refused,
-    )
-
-
-def _again(found: Replay) -> Words:
-    """Say again what was said to the first request of a key."""
-    if isinstance(found.words, Results):
-        items = tuple(
-            dataclasses.replace(item, shows_id=found.shows_id) if isinstance(item, Accepted) else item
-            for item in found.words.items
-        )
-        return Results(items=items, replayed=True)
-    if found.words is not None:
-        return dataclasses.replace(found.words, replayed=True)
-    assert found.acceptance is not None
-    return dataclasses.replace(_yes(found.acceptance), replayed=True, shows_id=found.shows_id)
-
-
-def _refused(conflict: Conflict) -> Refused:
-    wait_s = conflict.wait_s
-    return Refused(
-        reason=conflict.reason,
-        detail=conflict.detail,
-        code=conflict.code,
-        retry_after=None if wait_s is None else _in_whole_seconds(wait_s),
-    )
-
-
-def _in_whole_seconds(wait_s: float) -> RetryAfter:
-    """Rounded up: a sender that obeys must not be refused again."""
-    return RetryAfter(kind=RetryAfterKind.SECONDS, seconds=float(-(-wait_s // 1)))
