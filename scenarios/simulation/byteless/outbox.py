@@ -150,6 +150,7 @@ class Outbox(Store):
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
+        self._in_vain = 0
 
     # -- the tables: there is nothing to be made --------------------------------------------------------------
 
@@ -164,17 +165,15 @@ class Outbox(Store):
     # -- the worker -------------------------------------------------------------------------------------------
 
     def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+        # Like the original: whoever waits for mail only looks, most of the time.
+        if self._in_vain > 1 and not any(_to_claim(self.engine.emails, now, dedupes=dedupes)):
+            return []
         with self._write() as transaction:
-            lost, due = [], []
-            for row in transaction.emails.values():
-                state = row["state"]
-                if state is State.PENDING:
-                    if row["next_attempt_at"] is not None and row["next_attempt_at"] <= now:
-                        due.append(row)
-                elif state is State.SENDING and (dedupes or not row["in_doubt"]) and _ran_out(row, now):
-                    lost.append(row)
+            lost, due = _to_claim(transaction.emails, now, dedupes=dedupes)
             if not (lost or due):
+                self._in_vain += 1
                 return []
+            self._in_vain = 0
             most = max(limit, 0)
             lost = sorted(lost, key=_by_lease)[:most]
             taken = [*lost, *sorted(due, key=_by_urgency)[: most - len(lost)]]
@@ -212,12 +211,10 @@ class Outbox(Store):
         if dedupes:
             return []
         reason = "the worker was lost after the point of no return"
+        if not _to_park(self.engine.emails, now):
+            return []
         with self._write() as transaction:
-            rows = [
-                row
-                for row in transaction.emails.values()
-                if row["state"] is State.SENDING and row["in_doubt"] and _ran_out(row, now)
-            ]
+            rows = _to_park(transaction.emails, now)
             for row in rows:
                 transaction.write(
                     row["id"],
@@ -359,6 +356,27 @@ class Outbox(Store):
                 **seen,
             }
         )
+
+
+def _to_claim(emails: Mapping[int, Row], now: datetime, *, dedupes: bool) -> tuple[list[Row], list[Row]]:
+    """Return rows whose lease ran out and that may be repeated, and rows that are due."""
+    lost, due = [], []
+    for row in emails.values():
+        state = row["state"]
+        if state is State.PENDING:
+            if row["next_attempt_at"] is not None and row["next_attempt_at"] <= now:
+                due.append(row)
+        elif state is State.SENDING and (dedupes or not row["in_doubt"]) and _ran_out(row, now):
+            lost.append(row)
+    return lost, due
+
+
+def _to_park(emails: Mapping[int, Row], now: datetime) -> list[Row]:
+    return [
+        row
+        for row in emails.values()
+        if row["state"] is State.SENDING and row["in_doubt"] and _ran_out(row, now)
+    ]
 
 
 def _ran_out(row: Row, now: datetime) -> bool:
