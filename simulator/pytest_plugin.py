@@ -7,6 +7,7 @@ run (under xdist: each worker has one of its own); an account's name is used onc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +72,8 @@ def mail_provider(
         url, smtp = config.getoption("--mail-provider-url"), config.getoption("--mail-provider-smtp")
     else:
         url, smtp = mail_provider_server.facts["http"], mail_provider_server.facts["smtp"]
-    # Several runs and workers may share one simulator.
-    worker = getattr(config, "workerinput", {})
-    run = worker.get("testrunuid", "") or f"{id(config):x}"
-    name = f"{request.node.name[:80]}-{worker.get('workerid', 'main')}-{next(_NUMBERS)}-{run[-8:]}"
+    worker = getattr(config, "workerinput", {}).get("workerid", "main")
+    name = f"{request.node.name[:80]}-{worker}-{next(_NUMBERS)}-{_run()}"
     account = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in name)
     with MailProvider(url, smtp, account, token=config.getoption("--mail-provider-token")) as provider:
         marker = request.node.get_closest_marker("mail_provider")
@@ -95,6 +94,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     if provider is not None and report.when == "call" and report.failed:
         report.sections.append(("mail provider", _seen(provider)))
     return report
+
+
+@cache
+def _run() -> str:
+    """Return what tells this process from all others that may share its simulator."""
+    from simulator.clock import fresh_seed
+
+    return f"{fresh_seed():08x}"
 
 
 def _seen(provider: MailProvider) -> str:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from simulator import pytest_plugin
@@ -35,6 +34,10 @@ def test_each_test_has_an_account_of_its_own(mail_provider, again):
 def test_a_marker_says_what_goes_wrong(mail_provider):
     assert [send(mail_provider).status_code for _ in range(2)] == [503, 200]
 
+@pytest.mark.mail_provider(plan=None)
+def test_who_does_not_ask_for_it_is_left_alone():
+    pass
+
 def test_what_one_test_broke_is_whole_in_the_next(mail_provider):
     assert mail_provider.control.plan()["rules"] == []
 """
@@ -50,16 +53,14 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
     """Run pytest with every warning an error, in a project that knows nothing of ours."""
     (folder / "test_project.py").write_text(source, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
-    # Installed, pytest finds the plugin by itself; in a mere checkout it is named.
-    known = {point.name for point in entry_points(group="pytest11")}
-    named = () if "mailproof" in known else ("-p", "simulator.pytest_plugin")
     return subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis"),
-            *("-p", "no:locust", "--strict-markers", "-q", *named, *options),
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "simulator.pytest_plugin"),
+            *("--strict-markers", "-q", *options),
         ],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        # Installed, pytest finds the plugin by itself; here it is named, and no other one is in the way.
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -97,7 +98,7 @@ def test_a_project_uses_the_fixture(tmp_path: Path) -> None:
     """Fresh accounts, a marker for the plan, one simulator for the run, and a failure that says what was seen."""
     done = pytest_run(tmp_path, PROJECT + FAILING)
 
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
     assert "1 failed" in done.stdout
     shown = done.stdout.partition("mail provider")[2]
     assert "to ada@example.com, over native, subject 'Hello'" in shown
@@ -110,19 +111,12 @@ def test_workers_may_share_a_simulator_that_runs_already(tmp_path: Path) -> None
         done = pytest_run(
             tmp_path,
             PROJECT,
-            *("-n", "2", "--mail-provider-url", simulator.service.ready["http"]),
+            *("-p", "xdist", "-n", "2", "--mail-provider-url", simulator.service.ready["http"]),
             *("--mail-provider-token", "s3cret"),
         )
         accounts = set(simulator.service.provider.accounts) - {"default"}
         left = [simulator.service.provider.accounts[name].booked for name in accounts]
 
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
     assert (len(accounts), sum(left)) == (5, 0)
     assert all(name.startswith("test_") and name.isascii() for name in accounts)
-
-
-def test_a_run_without_the_fixture_is_left_alone(tmp_path: Path) -> None:
-    """The marker is known all the same."""
-    done = pytest_run(tmp_path, "import pytest\n@pytest.mark.mail_provider(plan=None)\ndef test_it(): pass\n")
-
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
