@@ -153,7 +153,7 @@ def test_starttls_begins_everything_anew(tls: Tls) -> None:
     run(story())
 
 
-@pytest.mark.parametrize("factory", [asyncio.new_event_loop, "uvloop"], ids=str)
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, "uvloop"], ids=["asyncio", "uvloop"])
 def test_under_tls_from_the_first_byte_on(
     tls: Tls, factory: Callable[[], asyncio.AbstractEventLoop] | str
 ) -> None:
