@@ -92,7 +92,16 @@ def test_every_operation_that_is_described_is_served(simulator: Running, operati
 
 @pytest.mark.parametrize(
     "path",
-    ["/nowhere", "/v1", "/v1/emails/", "/v1/emails/a/b", "/v1/emails/batch/x", "//v1/emails", "/V1/emails", "*"],
+    [
+        "/nowhere",
+        "/v1",
+        "/v1/emails/",
+        "/v1/emails/a/b",
+        "/v1/emails/batch/x",
+        "//v1/emails",
+        "/V1/emails",
+        "*",
+    ],
 )
 def test_what_is_nowhere_is_not_found(simulator: Running, path: str) -> None:
     method = "OPTIONS" if path == "*" else "GET"
