@@ -172,7 +172,7 @@ def begin(environment: Environment, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         return
     try:
-        environment.provider.begin()  # type: ignore[attr-defined]
+        environment.provider.begin()  # type: ignore[attr-defined] # set above
     except OSError as problem:
         log.error("the run cannot begin: %s", problem)
         gevent.spawn(environment.runner.quit)
@@ -181,7 +181,7 @@ def begin(environment: Environment, **_: Any) -> None:
 @events.test_stop.add_listener
 def keep(environment: Environment, **_: Any) -> None:
     """Enter what is left, on whichever machine it was sent."""
-    environment.provider.enter()  # type: ignore[attr-defined]
+    environment.provider.enter()  # type: ignore[attr-defined] # set above
 
 
 @events.quitting.add_listener

@@ -148,4 +148,4 @@ def _set_up_sqlite(engine: Engine) -> None:
 
     # The dialect's own place for it. A listener for "begin" would do, and makes every statement of the engine look for
     # listeners: a tenth of all time between a poll and the next.
-    engine.dialect.do_begin = begin  # type: ignore[method-assign, assignment]
+    engine.dialect.do_begin = begin  # type: ignore[method-assign, assignment] # ours

@@ -117,7 +117,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         """What processes did that there is not in the world, in sentences."""
         self.set_task_factory(_task)  # type: ignore[arg-type] # keyword arguments are passed through
         # Every future asks for it, and `bool()` says False without a step of Python.
-        self.get_debug = bool  # type: ignore[method-assign]
+        self.get_debug = bool  # type: ignore[method-assign] # asked at every step; bool() is False
 
     # --- time ---------------------------------------------------------------------------------------
 

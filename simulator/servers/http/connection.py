@@ -80,7 +80,7 @@ class HttpLine(Line):
 
     def keep_alive_for(self, seconds: float) -> None:
         """Let this connection idle so long between requests."""
-        self._visitor.timeout_keep_alive = seconds  # type: ignore[assignment]
+        self._visitor.timeout_keep_alive = seconds  # type: ignore[assignment] # uvicorn says int and counts in fractions as well
 
     def never_says_continue(self) -> None:
         """Do not answer `Expect: 100-continue` with 100: the sender must go on by itself."""

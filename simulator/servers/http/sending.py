@@ -106,8 +106,8 @@ async def _read(desk: Desk, head: Head, body: bytes) -> Submission | Refused:
         "max_chars": keys.max_chars,
     }
     if len(body) < LARGE_BODY_BYTES:
-        return read(body, **known)  # type: ignore[arg-type]
-    return await asyncio.to_thread(read, body, **known)  # type: ignore[arg-type]
+        return read(body, **known)  # type: ignore[arg-type] # made just above
+    return await asyncio.to_thread(read, body, **known)  # type: ignore[arg-type] # made just above
 
 
 async def _answer(

@@ -70,11 +70,9 @@ def hunted(sender: BadSender, folder: Path) -> tuple[Found, Block, Disk]:
     raise LookupError(sender.name)
 
 
-#: Every fifth: on the wire the zoo is visited whole by its own tests.
-SOME = [each for each in ALL if each.name not in ONLY_ON_THE_WIRE][::5]
-
-
-@pytest.mark.parametrize("sender", SOME, ids=lambda sender: sender.name)
+@pytest.mark.parametrize(
+    "sender", [each for each in ALL if each.name not in ONLY_ON_THE_WIRE], ids=lambda sender: sender.name
+)
 def test_the_zoo_is_found_without_bytes_and_confirmed_with_them(tmp_path: Path, sender: BadSender) -> None:
     """As what it is; and the sender without sin is clean in the same place."""
     found, block, disk = hunted(sender, tmp_path)
