@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
-from jinja2.exceptions import UndefinedError
+from typing import TYPE_CHECKING, Any
 
 from reference_sender.message import Attachment, InvalidMail, Mail
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PARTS = ("subject.txt", "text.txt", "html.html")
 
@@ -25,8 +26,14 @@ class Templates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._jinja = Environment(
-            loader=FileSystemLoader(folder),
+
+    @cached_property
+    def _jinja(self) -> Environment:
+        # Late: a worker renders nothing, and most mails come without a template.
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        return Environment(
+            loader=FileSystemLoader(self.folder),
             # A parameter that is missing must not become an empty place in somebody's invoice.
             undefined=StrictUndefined,
             autoescape=lambda name: name is not None and name.endswith(".html"),
@@ -67,6 +74,8 @@ class Templates:
     def _part(self, name: str, part: str, parameters: Mapping[str, Any]) -> str | None:
         if not (self.folder / name / part).is_file():
             return None
+        from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
+
         where = f"the template {name!r} ({part})"
         try:
             return self._jinja.get_template(f"{name}/{part}").render(**parameters)

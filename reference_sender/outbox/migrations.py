@@ -30,7 +30,7 @@ from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeEngine
 
 from reference_sender.outbox.engine import StoreTrouble
-from reference_sender.outbox.schema import metadata, outbox_schema, outgoing_email
+from reference_sender.outbox.schema import SPELLED, metadata, outbox_schema, outgoing_email
 
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
 
@@ -47,11 +47,6 @@ class Step:
 
 
 _frozen = MetaData()
-_MYSQL: dict[str, Any] = {
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-    "mysql_engine": "InnoDB",
-}
 
 STEPS: tuple[Step, ...] = (
     Step(
@@ -66,7 +61,7 @@ STEPS: tuple[Step, ...] = (
                 "outbox_schema",
                 _frozen,
                 Column("version", Integer, primary_key=True, autoincrement=False),
-                **_MYSQL,
+                **SPELLED,
             ),
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, create_mock_engine, text
 from sqlalchemy.dialects import registry
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateTable
@@ -42,6 +42,25 @@ def test_a_naive_time_is_a_bug() -> None:
 def test_the_tables_can_be_spelled_for_every_database(name: str) -> None:
     for table in metadata.sorted_tables:
         assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("sqlite", ["AUTOINCREMENT", "WHERE state = 'pending'"]),
+        ("postgresql", ["WHERE state = 'pending'"]),
+        ("mysql", ["COLLATE utf8mb4_bin", "ENGINE=InnoDB", "(state, priority DESC, next_attempt_at)"]),
+    ],
+)
+def test_each_database_is_told_in_its_own_words(name: str, wanted: list[str]) -> None:
+    said: list[str] = []
+    words_of = dialect(name)
+    engine = create_mock_engine(
+        f"{name}://", lambda statement, *_, **__: said.append(str(statement.compile(dialect=words_of)))
+    )
+    metadata.create_all(engine, checkfirst=False)
+    for words in wanted:
+        assert words in " ".join(said)
 
 
 def test_the_index_of_due_rows_is_the_one_that_is_used() -> None:
