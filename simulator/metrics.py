@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING
 
 from simulator import __version__
 from simulator.provider.ledger import Attempt, AttemptState, Booked, Decided, Tried
 from simulator.provider.provider import Record
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 #: As Prometheus wants it for its text format 0.0.4.
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -143,7 +141,7 @@ class Metrics:
         self._recipients: Counter[Labels] = Counter()
         self._bytes: Counter[Labels] = Counter()
         self._faults: Counter[Labels] = Counter()
-        self._seconds: dict[Labels, _Durations] = {}
+        self._seconds: dict[Labels, Durations] = {}
         self._rules: set[str] = set()
         counted: Readings = {
             "simulator_attempts_total": lambda: self._attempts,
@@ -153,7 +151,7 @@ class Metrics:
             "simulator_faults_total": lambda: self._faults,
             "simulator_info": lambda: {(__version__,): 1},
         }
-        self._table = _Table({**counted, **readings}, self._seconds)
+        self._readings = {**counted, **readings}
 
     def observe(self, records: Sequence[Record]) -> None:
         """Count what was kept."""
@@ -175,13 +173,20 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
+        from prometheus_client.exposition import generate_latest
+
         return generate_latest(self._registry)
 
     @cached_property
     def _registry(self) -> CollectorRegistry:
-        # For whoever asks: most services of a test never are, and looking around in /proc takes time.
+        # For whoever asks: most services of a test never are, and importing it and looking around in /proc take time.
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.process_collector import ProcessCollector
+
+        from simulator.exposition import Table
+
         registry = CollectorRegistry()
-        registry.register(self._table)
+        registry.register(Table(self._readings, self._seconds))
         ProcessCollector(registry=registry)
         return registry
 
@@ -192,7 +197,7 @@ class Metrics:
             took_s = max(0.0, (attempt.closed_at - attempt.opened_at).total_seconds())
             durations = self._seconds.get((attempt.dialect,))
             if durations is None:
-                durations = self._seconds[(attempt.dialect,)] = _Durations()
+                durations = self._seconds[(attempt.dialect,)] = Durations()
             durations.add(took_s)
 
     def _named(self, rule: str) -> str:
@@ -204,7 +209,7 @@ class Metrics:
 
 
 @dataclass(slots=True)
-class _Durations:
+class Durations:
     """How many took how long; the last count is of those beyond all bounds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
@@ -217,30 +222,3 @@ class _Durations:
     def cumulated(self) -> list[tuple[str, float]]:
         bounds = [*map(str, BOUNDS_S), "+Inf"]
         return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
-
-
-class _Table(Collector):
-    """The rows of `METRICS` with their values at the moment somebody asks."""
-
-    def __init__(self, readings: Readings, seconds: Mapping[Labels, _Durations]) -> None:
-        self._readings = readings
-        self._seconds = seconds
-
-    def collect(self) -> Iterable[Metric]:
-        for row in METRICS:
-            if row.kind == "histogram":
-                histogram = HistogramMetricFamily(row.name, row.says, labels=row.labels)
-                for labels, durations in self._seconds.items():
-                    histogram.add_metric(labels, durations.cumulated(), durations.sum_s)
-                yield histogram
-                continue
-            family = _FAMILIES[row.kind](row.name, row.says, labels=row.labels)
-            for labels, value in self._readings[row.name]().items():
-                family.add_metric(labels, value)
-            yield family
-
-
-_FAMILIES: Mapping[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-}

@@ -7,11 +7,13 @@ failed, 2 usage or set-up, with one sentence on stderr.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -134,6 +136,9 @@ def serve(
 
     What was answered with yes is in the ledger before the answer goes out.
     """
+    # What is loaded from here on never becomes rubbish: nobody need look for any in it, now or later.
+    gc.disable()
+    click.get_current_context().call_on_close(gc.enable)
     from simulator import logs
     from simulator.clock import fresh_seed
     from simulator.config import Configuration
@@ -197,6 +202,8 @@ def _retention(base: Retention, age: str | None, count: str | None, bytes: str |
 
 
 def _greet(service: Service) -> None:
+    gc.freeze()
+    gc.enable()
     try:
         _say_hello(service)
     except OSError:
@@ -204,17 +211,16 @@ def _greet(service: Service) -> None:
 
 
 def _say_hello(service: Service) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from simulator.config import explain, explain_settings, warnings
     from simulator.servers.control import is_loopback
     from simulator.store.opening import about
 
     options = service.options
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]mailproof simulator {__version__}[/bold] – a provider that lies; Ctrl-C stops it")
-    facts = Table.grid(padding=(0, 2))
+    # Not rich's tables: half of what a start costs would be the greeting.
+    bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
+    mind = click.style("mind:", fg="yellow")
+    say = partial(click.echo, err=True)
+    say(f"{bold(f'mailproof simulator {__version__}')} – a provider that lies; Ctrl-C stops it")
     for name, value in (
         ("HTTP", f"{service.ready['http']}/v1/emails"),
         ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
@@ -226,25 +232,22 @@ def _say_hello(service: Service) -> None:
         ("seed", str(options.seed)),
         *_webhook(service),
     ):
-        facts.add_row(f"  [dim]{name}[/dim]", _plain(value))
-    console.print(facts)
+        say(f"  {dim(f'{name:<8}')} {value}")
     if not is_loopback(options.smtp.host):
-        console.print(
-            "  [yellow]mind:[/yellow]    SMTP can be reached from other machines, and knows no admin token"
-        )
+        say(f"  {mind}    SMTP can be reached from other machines, and knows no admin token")
     everybody = ("plan", options.setup)
     for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
         rules = setup.plan.rules
         count = (
             f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
         )
-        console.print(f"  [dim]{_plain(name):<8}[/dim] {count}")
+        say(f"  {dim(f'{name:<8}')} {count}")
         for sentence in (*map(explain, rules), *explain_settings(setup)):
-            console.print(f"    {_plain(sentence)}")
+            say(f"    {sentence}")
         for warning in warnings(setup):
-            console.print(f"    [yellow]mind:[/yellow] {_plain(warning)}")
+            say(f"    {mind} {warning}")
     if options.tenancy.unknown == "refuse":
-        console.print("  [dim]access[/dim]   senders without known credentials are refused")
+        say(f"  {dim('access')}   senders without known credentials are refused")
 
 
 def _webhook(service: Service) -> list[tuple[str, str]]:
@@ -252,13 +255,6 @@ def _webhook(service: Service) -> list[tuple[str, str]]:
     if url is None:
         return []
     return [("webhook", url if given is not None else f"{url} (secret {service.usual_webhook.secrets[0]})")]
-
-
-def _plain(text: str) -> str:
-    """Keep rich from reading brackets of ours as markup."""
-    from rich.markup import escape
-
-    return escape(text)
 
 
 # --- certify ----------------------------------------------------------------------------------------
@@ -366,6 +362,7 @@ def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
         return
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -384,7 +381,7 @@ def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
             texts.append(each["message_id"] or "–")
         table.add_row(
             each["accepted_at"][11:19] if not wide else each["accepted_at"][:19].replace("T", " "),
-            *map(_plain, texts),
+            *map(escape, texts),
             each["fate"] if each["fate"] == "delivered" else f"[red]{each['fate']}[/red]",
         )
     console.print(table)

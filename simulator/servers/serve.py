@@ -39,7 +39,7 @@ from simulator.servers.control.context import Context
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
-from simulator.servers.pages import Pages
+from simulator.servers.pages import LazyPages
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
@@ -217,7 +217,7 @@ class Service:
         self.feed.companion = functools.partial(stream.tell_events, context)
         self.control = ControlApi(
             context,
-            pages=Pages(context, self._where).routes,
+            pages=LazyPages(context, self._where).routes,
             token=options.admin_token,
             bound_host=options.http.host,
         )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from simulator import shapes
 from simulator.config import plan_as_json, shipped_plans
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 #: So many entries of a list are shown.
 SHOWN = 100
-BASE = "/_simulator/page"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -68,11 +66,6 @@ class Pages:
             "held": self._held,
             "rules": self._rules,
         }
-        self.routes = [
-            Route("/", self.show_page),
-            Route(f"{BASE}/part/{{part}}", self.show_part),
-            Route(f"{BASE}/{{name}}", self.show_asset),
-        ]
 
     # --- what is asked for --------------------------------------------------------------------------
 
