@@ -97,6 +97,7 @@ class Docket:
     provider_id: str | None
     last_error: str | None
     last_code: int | None
+    mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
 
     @property
     def doubted(self) -> bool:

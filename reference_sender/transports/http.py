@@ -25,7 +25,8 @@ _CHUNK_OCTETS = 64 * 1024
 _MAX_ANSWER_OCTETS = 1024 * 1024
 _KEPT_ANSWER_CHARS = 2_000
 
-_EXPECTED = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
+#: What may go wrong on the wire; anything else is a mistake of ours.
+EXPECTED = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class HttpOptions:
 
 
 @dataclass(slots=True)
-class _Progress:
+class Progress:
     """How far one attempt got; the only thing that outlives an exception."""
 
     phase: Phase = Phase.CONNECT
@@ -101,12 +102,12 @@ class HttpTransport:
         self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
     ) -> Evidence:
         """Make one attempt. `point_of_no_return` is awaited before the first body byte; False stops the attempt."""
-        progress = _Progress()
+        progress = Progress()
         body = request_body(parcel)
         try:
             async with self._client.session().post(
                 self._client.url(),
-                data=_let_go(body, progress, point_of_no_return),
+                data=let_go(body, progress, point_of_no_return),
                 headers={
                     self._options.key_header: key,
                     "Content-Type": "application/json",
@@ -115,11 +116,11 @@ class HttpTransport:
                 },
                 allow_redirects=False,
             ) as response:
-                content = await _read(response)
+                content = await read_answer(response)
                 retry_after = response.headers.get("Retry-After")
                 return evidence_of(response.status, retry_after, content, parcel, progress.phase)
-        except _EXPECTED as error:
-            trouble = "withdrawn" if progress.withdrawn else _trouble(error)
+        except EXPECTED as error:
+            trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
             return Evidence(
                 wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=type(error).__name__
             )
@@ -145,15 +146,15 @@ class HttpLookup:
                 async with self._client.session().get(
                     self._client.url(), params={parameter: value}, allow_redirects=False
                 ) as response:
-                    content = await _read(response)
+                    content = await read_answer(response)
                     if response.status != 200:
                         return Unavailable(reason=f"the look-up answers {response.status}")
                     entries = json.loads(content)["data"]
                 for entry in entries:
                     if is_ours(entry, docket, parameter, value):
                         return Found(provider_id=str(entry["id"]))
-        except (*_EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
-            return Unavailable(reason=f"the look-up fails ({_trouble(error)})")
+        except (*EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return Unavailable(reason=f"the look-up fails ({trouble_of(error)})")
         return NotFound()
 
     async def close(self) -> None:
@@ -181,9 +182,10 @@ def request_body(parcel: Parcel) -> bytes:
     ).encode()
 
 
-async def _let_go(
-    body: bytes, progress: _Progress, point_of_no_return: Callable[[], Awaitable[bool]]
+async def let_go(
+    body: bytes, progress: Progress, point_of_no_return: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
+    """Let the bytes of a request go, piece by piece, and note when the last one may have left."""
     # aiohttp asks for the first chunk when it has a connection.
     progress.phase = Phase.BODY
     if not await point_of_no_return():
@@ -195,7 +197,8 @@ async def _let_go(
         yield body[start : start + _CHUNK_OCTETS]
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def read_answer(response: aiohttp.ClientResponse) -> bytes:
+    """Read an answer to its end; one that does not end is trouble."""
     content = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK_OCTETS):
         content += chunk
@@ -208,12 +211,7 @@ def evidence_of(
     status: int, retry_after: str | None, content: bytes, parcel: Parcel, phase: Phase
 ) -> Evidence:
     """What a whole answer says; `retry_after` is the header as it came."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        # Brackets in brackets, ten thousand times: no ValueError, and no answer either.
-        document = None
-    told: dict[str, Any] = document if isinstance(document, dict) else {}
+    told = document_of(content)
     provider_id = told.get("id")
     problem = told.get("code")
     return Evidence(
@@ -226,6 +224,16 @@ def evidence_of(
         problem=problem if isinstance(problem, str) else None,
         recipient_code=_code_of_recipient(told, parcel.recipient),
     )
+
+
+def document_of(content: bytes) -> dict[str, Any]:
+    """The JSON object of an answer; empty if it is none."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        # Brackets in brackets, ten thousand times: no ValueError, and no answer either.
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:
@@ -255,5 +263,6 @@ _TROUBLES: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-def _trouble(error: BaseException) -> str:
+def trouble_of(error: BaseException) -> str:
+    """The name of a trouble, for people and tables."""
     return next((name for kind, name in _TROUBLES if isinstance(error, kind)), type(error).__name__)
