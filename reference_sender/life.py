@@ -34,6 +34,7 @@ class Actor(StrEnum):
 
     WORKER = "worker"
     RECONCILER = "reconciler"
+    EVENTS = "events"  # what the provider tells afterwards: webhooks, bounces and complaints by mail
     PERSON = "person"
 
 
@@ -53,8 +54,12 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.SENDING, State.EXPIRED): {Actor.WORKER: "its time was over before an attempt began"},
     (State.SENDING, State.SUPPRESSED): {Actor.WORKER: "the recipient must not be written to"},
     (State.SENDING, State.DEAD): {Actor.WORKER: "attempts or age spent"},
+    (State.PENDING, State.ACCEPTED): {
+        Actor.EVENTS: "an event proves that an attempt in doubt was accepted: another one would be one too many",
+    },
     (State.UNKNOWN, State.ACCEPTED): {
-        Actor.RECONCILER: "a look-up or a late answer shows that it was accepted",
+        Actor.RECONCILER: "a look-up, a late answer or an event shows that it was accepted",
+        Actor.EVENTS: "an event about it proves that it was accepted",
         Actor.PERSON: "a person found out that it was accepted",
     },
     (State.UNKNOWN, State.PENDING): {

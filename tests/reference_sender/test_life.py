@@ -24,8 +24,14 @@ def test_only_the_worker_sends() -> None:
     }
 
 
-def test_nothing_skips_sending_on_the_way_to_accepted() -> None:
-    assert {State.SENDING, State.UNKNOWN} == {start for start, end in MOVES if end is State.ACCEPTED}
+def test_only_an_event_about_an_earlier_attempt_skips_sending_on_the_way_to_accepted() -> None:
+    starts = {start for start, end in MOVES if end is State.ACCEPTED}
+    assert {State.SENDING, State.UNKNOWN, State.PENDING} == starts
+    assert {Actor.EVENTS} == set(MOVES[State.PENDING, State.ACCEPTED])
+
+
+def test_events_only_prove_acceptance() -> None:
+    assert {State.ACCEPTED} == {end for (_, end), who in MOVES.items() if Actor.EVENTS in who}
 
 
 def test_the_worker_never_leaves_unknown() -> None:

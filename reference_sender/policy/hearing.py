@@ -1,0 +1,80 @@
+"""What an event about a mail does to its row: the same table for every state, and it never sends anything.
+
+Every kind of event proves one thing: the provider took the mail. What became of it then is a fact of its own
+(`events.kinds`) and changes no state: `accepted` stays `accepted`, whatever bounces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import assert_never
+
+from reference_sender.life import Docket, State
+from reference_sender.policy.decision import Decision
+
+#: An event that cannot be placed yet is looked at again after as long as it has waited already, between these seconds.
+SOONEST_S = 1.0
+LATEST_S = 900.0
+
+
+class Course(StrEnum):
+    """What becomes of the event."""
+
+    KEPT = "kept"  # the fact is noted; the event is done with
+    LATER = "later"  # look again: the row is still moving
+    CONTRADICTS = "contradicts"  # the fact is noted, and a person should see that row and event do not agree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """What to do with an event that is about this row."""
+
+    course: Course
+    reason: str
+    note_fact: bool = True
+    move: Decision | None = None
+    """Where the row goes, because the event is the evidence it waited for."""
+
+
+def on_event(docket: Docket, provider_id: str | None) -> Hearing:
+    """What an event says to a row in this state. `provider_id`: the provider's name for the mail, if it was told."""
+    proved = Decision(
+        state=State.ACCEPTED,
+        reason="an event proves that it was accepted",
+        provider_id=provider_id or docket.provider_id,
+    )
+    match docket.state:
+        case State.ACCEPTED:
+            return Hearing(course=Course.KEPT, reason="about an accepted mail")
+        case State.UNKNOWN:
+            return Hearing(course=Course.KEPT, reason="it was the evidence that was missing", move=proved)
+        case State.SENDING:
+            # Its worker may still hear the answer, or lose it: then this is what the row will need.
+            return Hearing(course=Course.LATER, reason="the mail is being sent")
+        case State.PENDING if docket.doubted:
+            return Hearing(
+                course=Course.KEPT, reason="an attempt in doubt was accepted: no other one", move=proved
+            )
+        case State.PENDING:
+            # No attempt of ours can have been accepted. Another environment that shares our account, with the same
+            # keys in its database: whoever believed this would not send a mail that nobody has sent.
+            return Hearing(
+                course=Course.LATER, reason="no attempt of ours can have been accepted", note_fact=False
+            )
+        case State.FAILED | State.EXPIRED | State.SUPPRESSED | State.DEAD:
+            return Hearing(
+                course=Course.CONTRADICTS,
+                reason=f"the mail is {docket.state.value}, and an event says it was taken",
+            )
+        case _:
+            assert_never(docket.state)
+
+
+def look_again_at(received_at: datetime, now: datetime, *, patience_s: float) -> datetime | None:
+    """When to look again at an event that nobody knows what to do with; None: it has been long enough."""
+    waited_s = max(0.0, (now - received_at).total_seconds())
+    if waited_s >= patience_s:
+        return None
+    return now + timedelta(seconds=min(max(waited_s, SOONEST_S), LATEST_S))
