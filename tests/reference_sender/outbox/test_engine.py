@@ -64,3 +64,31 @@ def test_an_application_that_read_before_still_finds_the_row_that_was_first(tmp_
         assert winner.ids == loser.ids
         theirs.dispose()
         store.engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("nonsense", "not a database URL"),
+        ("", "not a database URL"),
+        ("oracle://x", "not supported"),
+        ("oracle://x/y", "not supported"),
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("sqlite:///file::memory:?mode=memory&uri=true", "in memory"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_one_sentence(url: str, word: str) -> None:
+    with pytest.raises(StoreTrouble, match=word):
+        open_engine(url)
+
+
+def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'outbox.db'}")
+    with engine.connect() as connection:
+        pragmas = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        ]
+    engine.dispose()
+    assert pragmas == ["wal", 2, 30_000, 1]

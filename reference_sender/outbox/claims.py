@@ -1,0 +1,108 @@
+"""Claiming: a worker takes rows, with a lease, before the first byte leaves; and marks the point of no return.
+
+Must not hold: what an answer means, how an attempt ends.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Engine, and_, bindparam, case, exists, func, or_, select, update
+
+from reference_sender.life import Docket, Parcel, State
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, parcel_of, rows_in
+from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.transactions import Transactions
+
+_row = outgoing_email.c
+
+# The statements that a worker repeats all day are built once, not at every poll.
+_LOST_TO_DEDUPE = rows_in(State.SENDING, _row.lease_until < AT, order=(_row.lease_until, _row.id))
+_LOST_UNMARKED = rows_in(
+    State.SENDING, _row.lease_until < AT, _row.in_doubt.is_(False), order=(_row.lease_until, _row.id)
+)
+_DUE = rows_in(
+    State.PENDING, _row.next_attempt_at <= AT, order=(_row.priority.desc(), _row.next_attempt_at, _row.id)
+)
+# Whether there is anything of the kind, without a lock on it. One EXISTS for each, so that each has its index.
+_IS_DUE = exists().where(in_state(State.PENDING), _row.next_attempt_at <= AT)
+_TO_CLAIM = {
+    True: select(or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT))),
+    False: select(
+        or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT, _row.in_doubt.is_(False)))
+    ),
+}
+_TAKE = (
+    update(outgoing_email)
+    .where(_row.id.in_(IDS))
+    .ordered_values(
+        # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined. It comes
+        # first because MySQL works from left to right: behind it, state and in_doubt would be the new ones.
+        (
+            _row.doubted_at,
+            case((and_(_row.state == State.SENDING, _row.in_doubt), AT), else_=_row.doubted_at),
+        ),
+        (_row.in_doubt, bindparam("doubt", type_=_row.in_doubt.type)),
+        (_row.state, State.SENDING),
+        (_row.token, _row.token + 1),
+        (_row.attempts, _row.attempts + 1),
+        (_row.tries, _row.tries + 1),
+        (_row.lease_until, bindparam("leased", type_=_row.lease_until.type)),
+        (_row.first_attempt_at, func.coalesce(_row.first_attempt_at, AT)),
+        (_row.updated_at, AT),
+    )
+)
+_TAKEN = select(*DOCKET_COLUMNS, _row.raw).where(_row.id.in_(IDS))
+
+
+class Claims(Transactions):
+    """Rows into the hands of a worker."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._in_vain = 0
+        """So many claims in a row came back empty-handed."""
+
+    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+        """Take up to `limit` rows and commit `sending` for them, before the first byte of any leaves.
+
+        Due rows, and rows whose lease ran out. Of the latter only those that may be repeated: the lost attempt did
+        not reach its point of no return, or the provider dedupes. With `dedupes` the row is in doubt from the claim
+        on, because no marker will follow; without, `mark` sets it at the point of no return.
+        """
+        if self._in_vain > 1:
+            # Whoever waits for mail only looks, most of the time: one statement that locks nothing.
+            with self._read() as connection:
+                if not connection.execute(_TO_CLAIM[dedupes], {"at": now}).scalar():
+                    return []
+        with self._write() as connection:
+            lost_rows = connection.execute(
+                _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED, {"at": now, "most": max(limit, 0)}
+            ).all()
+            due_rows = connection.execute(_DUE, {"at": now, "most": max(limit - len(lost_rows), 0)}).all()
+            rows = [*lost_rows, *due_rows]
+            if not rows:
+                self._in_vain += 1
+                return []
+            self._in_vain = 0
+            for row in lost_rows:
+                self._record(
+                    connection,
+                    row.id,
+                    row.token,
+                    ended_at=now,
+                    decision=State.SENDING,
+                    reason="lease ran out",
+                )
+            ids = [row.id for row in rows]
+            connection.execute(
+                _TAKE, {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
+            )
+            claimed = connection.execute(_TAKEN, {"ids": ids}).all()
+        by_id = {row.id: row for row in claimed}
+        return [parcel_of(by_id[i]) for i in ids]
+
+    def mark(self, docket: Docket, *, now: datetime) -> bool:
+        """Commit that this attempt passes its point of no return. False: the row is no longer ours, do not send."""
+        with self._write() as connection:
+            return self._fenced(connection, docket, {"in_doubt": True, "updated_at": now})

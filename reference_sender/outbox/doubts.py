@@ -1,0 +1,96 @@
+"""Rows whose outcome nobody knows: how they become `unknown`, which of them are due for a look, and how it ends.
+
+Must not hold: decisions about what a look-up means.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, exists, select, update
+
+from reference_sender.life import Actor, Docket, State
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
+from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.transactions import Transactions
+from reference_sender.policy.decision import Decision
+
+_row = outgoing_email.c
+
+_LOST_MARKED = (
+    select(_row.id, _row.token)
+    .where(in_state(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < AT)
+    .with_for_update(skip_locked=True)
+)
+_TO_PARK = select(exists().where(in_state(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < AT))
+_LATE = (
+    select(email_attempt.c.provider_id)
+    .where(
+        email_attempt.c.email_id == bindparam("email"),
+        email_attempt.c.late.is_(True),
+        email_attempt.c.decision == State.ACCEPTED.value,
+    )
+    .limit(1)
+)
+_DOUBTFUL = (
+    select(*DOCKET_COLUMNS)
+    .where(in_state(State.UNKNOWN), _row.next_attempt_at <= AT)
+    .order_by(_row.next_attempt_at, _row.id)
+    .limit(bindparam("most"))
+)
+
+
+class Doubts(Transactions):
+    """What the reconciler asks for."""
+
+    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+        """Turn rows whose lease ran out after the point of no return into `unknown`; their ids.
+
+        Where the provider dedupes there is nothing to park: `claim` takes such rows up again.
+        """
+        if dedupes:
+            return []
+        with self._read() as connection:
+            if not connection.execute(_TO_PARK, {"at": now}).scalar():
+                return []
+        with self._write() as connection:
+            rows = connection.execute(_LOST_MARKED, {"at": now}).all()
+            if rows:
+                reason = "the worker was lost after the point of no return"
+                connection.execute(
+                    update(outgoing_email)
+                    .where(_row.id.in_([row.id for row in rows]))
+                    .values(
+                        state=State.UNKNOWN,
+                        token=_row.token + 1,
+                        lease_until=None,
+                        in_doubt=False,
+                        # Not when the lease ended: the lost worker may have gone on for longer than that.
+                        doubted_at=now,
+                        next_attempt_at=now,
+                        if_not_sent=State.PENDING,
+                        last_error=reason,
+                        updated_at=now,
+                    )
+                )
+                for row in rows:
+                    self._record(
+                        connection, row.id, row.token, ended_at=now, decision=State.UNKNOWN, reason=reason
+                    )
+        return [row.id for row in rows]
+
+    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+        """Unknown rows whose next look is due."""
+        with self._read() as connection:
+            rows = connection.execute(_DOUBTFUL, {"at": now, "most": limit}).all()
+        return [Docket(**facts_of(row)) for row in rows]
+
+    def late_acceptance(self, docket: Docket) -> str | None:
+        """The provider's id from an answer that came after the lease was lost: as good as a look-up."""
+        with self._read() as connection:
+            return connection.execute(_LATE, {"email": docket.id}).scalar()
+
+    def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
+        """Move an unknown row, if it is still as we saw it. False: somebody else was faster."""
+        with self._write() as connection:
+            return self._move(connection, docket, decision, now, Actor.RECONCILER, {})

@@ -1,0 +1,71 @@
+"""How rows of `outgoing_email` are chosen and read: the words that the queries of the outbox have in common.
+
+Must not hold: whole queries, moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, literal_column, select
+
+from reference_sender.life import Parcel, State
+from reference_sender.outbox.schema import StateName, outgoing_email
+
+_row = outgoing_email.c
+
+DOCKET_COLUMNS = (
+    _row.id,
+    _row.token,
+    _row.state,
+    _row.dedupe_key.label("key"),
+    _row.idempotency_key,
+    _row.message_id,
+    _row.sender,
+    _row.recipient,
+    _row.attempts,
+    _row.tries,
+    _row.queued_at,
+    _row.first_attempt_at,
+    _row.lease_until,
+    _row.expires_at,
+    _row.doubted_at,
+    _row.if_not_sent,
+    _row.provider_id,
+    _row.last_error,
+    _row.last_code,
+)
+
+AT = bindparam("at", type_=_row.updated_at.type)
+"""The moment of the call."""
+IDS: Any = bindparam("ids", expanding=True)
+
+
+def in_state(state: State) -> Any:
+    """The condition that a row is in this state."""
+    # Written out, not as a parameter: the planner uses a partial index only if it can see the condition.
+    return _row.state == literal_column(f"'{state.value}'", StateName())
+
+
+def rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:
+    """A query for the ids and tokens of up to `:most` rows, locked; it leaves out what somebody else has locked."""
+    # SKIP LOCKED: a second claimer takes other rows instead of waiting for ours. SQLite has no row locks and needs
+    # none, BEGIN IMMEDIATE has locked the whole file; there the clause is left out by the compiler.
+    return (
+        select(_row.id, _row.token)
+        .where(in_state(state), *conditions)
+        .order_by(*order)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True)
+    )
+
+
+def facts_of(row: Any) -> dict[str, Any]:
+    """The columns of a docket, by its names."""
+    return {column.key: row._mapping[column.key] for column in DOCKET_COLUMNS}
+
+
+def parcel_of(row: Any) -> Parcel:
+    """A row with its bytes."""
+    return Parcel(**facts_of(row), raw=bytes(row.raw))

@@ -1,0 +1,54 @@
+"""Claiming, as far as only SQL can ask; what it promises is in the contract."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import event, func, select, update
+
+from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.store import Store, enqueue
+from tests.reference_sender.outbox.benches import SqlBench
+from tests.reference_sender.samples import MAIL, NOW
+
+
+def test_whoever_finds_nothing_again_and_again_only_looks(store: Store) -> None:
+    """One statement that locks nothing; what is due is found by the next look all the same, and so is what was lost."""
+    statements: list[str] = []
+
+    @event.listens_for(store.engine, "before_cursor_execute")
+    def _seen(_c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    def claim(at: datetime) -> list[str]:
+        statements.clear()
+        return [p.key for p in store.claim(now=at, limit=5, lease_s=60, dedupes=True)]
+
+    try:
+        for _ in range(2):
+            assert claim(NOW) == []
+            assert len(statements) == 2
+        assert claim(NOW) == []
+        assert [s.split()[0] for s in statements] == ["SELECT"]
+        assert "FOR UPDATE" not in statements[0]
+        with store.engine.begin() as connection:
+            enqueue(connection, MAIL, key="order-1", now=NOW + timedelta(seconds=5))
+        assert claim(NOW) == []
+        assert claim(NOW + timedelta(seconds=5)) == ["order-1"]
+        for _ in range(4):
+            assert claim(NOW + timedelta(seconds=6)) == []
+        assert claim(NOW + timedelta(seconds=66)) == ["order-1"]
+    finally:
+        event.remove(store.engine, "before_cursor_execute", _seen)
+
+
+def test_stores_agree_on_time_with_the_database(outbox: SqlBench, store: Store) -> None:
+    outbox.put()
+    with store.engine.begin() as connection:
+        connection.execute(update(outgoing_email).values(next_attempt_at=NOW + timedelta(microseconds=1)))
+        assert (
+            connection.execute(select(func.count()).where(outgoing_email.c.next_attempt_at <= NOW)).scalar()
+            == 0
+        )
+    assert outbox.claim() == []
