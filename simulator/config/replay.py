@@ -11,10 +11,10 @@ from simulator.config.fault import read_fault
 from simulator.config.forms import read_choice, read_text, read_whole
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.provider.faults.written import as_table
+from simulator.provider.holding import BOOKING
 from simulator.provider.kept import held_as_json, held_from
 from simulator.provider.ledger import Decision
 from simulator.provider.plan import Recorded
-from simulator.provider.provider import BOOKING
 from simulator.provider.strike import Held, Hit
 
 #: `answer` is for people only.

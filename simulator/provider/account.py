@@ -90,6 +90,10 @@ class Account:
             keys=Keys(ledger=ledger),
         )
 
+    def owe(self, obligation: Obligation) -> None:
+        """Enter a promise; the same ref and recipient replaces the former."""
+        self.obligations[(obligation.ref, obligation.recipient.lower())] = obligation
+
     def let_go(self) -> None:
         """Leave the oldest attempts that have ended, and the oldest decisions, to the store."""
         most = self.ledger.window

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from simulator.provider.answer import Refused
 from simulator.provider.fate import Fate
+from simulator.provider.faults import Fault
+from simulator.provider.idempotency import KeyRules
 from simulator.provider.ledger import Acceptance, Attempt, Sent
+from simulator.provider.limits import Limits
 from simulator.provider.message import Submission, from_bytes
+from simulator.provider.plan import Plan, Rule, When, Who
 from simulator.provider.provider import Detail, Provider, Setup, Verdict
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -91,3 +96,46 @@ def send(
         to.told(attempt, Sent.COMPLETE, now)
         to.close(attempt, now)
     return attempt, verdict
+
+
+def planned(*rules: Rule, seed: int = 0, keys: KeyRules = KeyRules(), limits: Limits = Limits()) -> Setup:
+    return Setup(plan=Plan(rules=rules, seed=seed), keys=keys, limits=limits)
+
+
+def rule(
+    fault: Fault, *stages: tuple[str, str], name: str = "r", who: Who = Who(), when: When = When()
+) -> Rule:
+    return Rule(name=name, fault=fault, stages=frozenset(stages), who=who, when=when)
+
+
+def refusal(of: Provider, submission_count: int = 1, **mail_facts: object) -> Refused:
+    answer: object = None
+    for _ in range(submission_count):
+        _, verdict = send(of, mail(**mail_facts))  # type: ignore[arg-type]
+        assert verdict is not None
+        answer = verdict.answer
+    assert isinstance(answer, Refused)
+    return answer
+
+
+def booked(of: Provider, account: str = "default") -> int:
+    return len(of.account(account, NOW).ledger.acceptances)
+
+
+KEYED = mail(dialect="native", key="k")
+
+
+def keyed(
+    it: Provider, now_s: float = 0, *, key: str = "k", subject: str = "Hello", end: bool = True
+) -> object:
+    """Hand in a mail with a key; return what is said."""
+    submission = mail(dialect="native", key=key, subject=subject)
+    attempt = it.open("native", "peer", after(now_s))
+    known = Detail(recipients=submission.recipients, key=key, fingerprint=submission.fingerprint)
+    answer = it.step(attempt, "accept", known, after(now_s))
+    if answer is None:
+        answer = it.submit(attempt, submission, after(now_s)).answer
+    if end:
+        it.told(attempt, Sent.COMPLETE, after(now_s))
+        it.close(attempt, after(now_s))
+    return answer

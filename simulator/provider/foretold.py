@@ -1,0 +1,42 @@
+"""What rules have said of mails that are not booked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simulator.provider.answer import Answer, TellFirst
+from simulator.provider.fate import Destiny
+from simulator.provider.strike import Strike
+
+
+class Foretold:
+    """By attempt, until it ends."""
+
+    def __init__(self) -> None:
+        self._destinies: dict[str, dict[str, Destiny]] = {}
+        self._early: dict[str, float] = {}
+
+    def hear(self, attempt: str, strike: Strike) -> None:
+        """A rule has struck an attempt: remember what it says of the time after the booking."""
+        if strike.destinies:
+            self._destinies.setdefault(attempt, {}).update(strike.destinies)
+        if strike.early_s is not None:
+            self._early[attempt] = strike.early_s
+
+    def destinies(self, attempt: str) -> Mapping[str, Destiny]:
+        """Return what will become of its recipients."""
+        return self._destinies.get(attempt, {})
+
+    def is_early(self, attempt: str) -> bool:
+        """Tell whether its events come before its answer."""
+        return attempt in self._early
+
+    def after_its_events(self, attempt: str, answer: Answer) -> Answer:
+        """Return the answer; it waits for events that are to be told before it."""
+        within_s = self._early.get(attempt)
+        return answer if within_s is None else TellFirst(within_s=within_s, then=answer)
+
+    def forget(self, attempt: str) -> None:
+        """An attempt is over."""
+        self._destinies.pop(attempt, None)
+        self._early.pop(attempt, None)

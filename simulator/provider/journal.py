@@ -1,0 +1,93 @@
+"""What a store must keep, in order, and the numbers by which attempts and decisions are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from simulator.provider import kept
+from simulator.provider.account import Account
+from simulator.provider.answer import Refused
+from simulator.provider.clock import ClockMoved
+from simulator.provider.faults.written import written
+from simulator.provider.ledger import Attempt, Booked, Decided, Decision, Named, Struck, Tried, Wiped
+from simulator.provider.message import Moment
+from simulator.provider.notes import Noted
+from simulator.provider.obligations import Obligation
+from simulator.provider.plan import wire_of
+from simulator.provider.strike import Held, Hit
+
+Record = Booked | Tried | Decided | Obligation | Named | Wiped | ClockMoved | Noted
+
+
+class Journal:
+    """Records that wait for a store. Nothing is durable before somebody has taken them and written them."""
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self._records: list[Record] = []
+        self.opened = 0
+        """How many attempts there ever were: names the next one."""
+        self.decided = 0
+        """How many lines the decision log ever had: numbers the next one."""
+        self.refusals: Counter[tuple[str, ...]] = Counter()
+        """How often the provider refused for a reason of its own, by dialect and reason."""
+
+    def write(self, record: Record) -> None:
+        """Something has happened that must outlive this process."""
+        self._records.append(record)
+
+    def take(self) -> list[Record]:
+        """Hand out what was written since the last call, in order."""
+        records, self._records = self._records, []
+        return records
+
+    def keep(self, attempt: Attempt) -> None:
+        """Write down an attempt as it stands, unless a reset has forgotten it meanwhile."""
+        account = self._accounts.get(attempt.account)
+        if account is not None and attempt.id in account.attempts:
+            record = Tried(attempt=attempt.as_it_stands())
+            last = self._records[-1] if self._records else None
+            if isinstance(last, Tried) and last.attempt.id == attempt.id:
+                self._records[-1] = record  # How it stood a moment ago is of no interest any more.
+            else:
+                self._records.append(record)
+
+    def enter(
+        self,
+        account: Account,
+        attempt: str,
+        moment: Moment,
+        rules: tuple[str, ...],
+        said: str,
+        now: datetime,
+        *,
+        hits: Iterable[Hit] = (),
+        held: Held | None = None,
+    ) -> None:
+        """Write a line of the decision log. `now` is the account's time."""
+        self.decided += 1
+        mail, nth = moment.occasion
+        decision = Decision(
+            number=self.decided,
+            account=account.name,
+            attempt=attempt,
+            stage=moment.stage,
+            rules=rules,
+            answer=said,
+            at=now,
+            wire=wire_of(moment.dialect),
+            mail=mail,
+            nth=nth,
+            struck=tuple(
+                Struck(rule=hit.rule, fault=written(hit.fault), recipients=hit.recipients) for hit in hits
+            ),
+            held=None if held is None else kept.held_as_json(held),
+        )
+        account.decisions.append(decision)
+        self._records.append(Decided(decision=decision))
+
+    def refused(self, attempt: Attempt, refused: Refused) -> None:
+        """Count a refusal that is the provider's own."""
+        self.refusals[attempt.dialect, refused.reason.value] += 1
