@@ -340,7 +340,7 @@ def again_after_refusal(history: History, recipients: Iterable[str]) -> list[Fin
     findings = []
     for recipient in recipients:
         tries = history.tries_for(recipient)
-        noes = [n for n, each in enumerate(tries) if refused_for_good(each)]
+        noes = [n for n, each in enumerate(tries) if refused_for_good(each) and not perhaps_too_fast(each)]
         after = tries[noes[history.crashes] + 1 :] if len(noes) > history.crashes else []
         if after:
             findings.append(
@@ -583,6 +583,11 @@ def refused_for_good(each: Try) -> bool:
         return True
     code = each.code
     return code is not None and (code in (400, 422) or 550 <= code <= 554)
+
+
+def perhaps_too_fast(each: Try) -> bool:
+    """Tell whether a refusal for good is one that providers use for throttling: to try again is no sin, nor is not to."""
+    return each.answer.startswith(("550 5.7.0", "550 5.4.5"))
 
 
 def ended_by_refusal(history: History, recipient: str) -> bool:

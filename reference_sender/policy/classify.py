@@ -1,12 +1,14 @@
 """From evidence to outcome, by phase and code: two tables for HTTP, two for SMTP, and the few rules beside them.
 
-The text of a reply never decides (RFC 5321 section 4.2); the basic code beats the enhanced one; QUIT never counts,
-so there is no phase for it. Codes that no table names go by their first digit (RFC 5321 section 4.2.1, RFC 9110
-section 15).
+The text of a reply never decides (RFC 5321 section 4.2) but in one place, where it can only soften: some providers
+call "too fast" a refusal for good. The basic code beats the enhanced one; QUIT never counts, so there is no phase for
+it. Codes that no table names go by their first digit (RFC 5321 section 4.2.1, RFC 9110 section 15).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import assert_never
 
 from reference_sender.policy.evidence import (
@@ -26,49 +28,110 @@ from reference_sender.policy.evidence import (
 # proxy in between meets every mail alike: that is the channel, a person mends it, and the queue must outlive it.
 HTTP_CODES: dict[int, Outcome] = {
     303: Unknown(reason="303 points to the result of a request that may have been carried out"),
-    401: TryLater(reason="the provider does not know our credentials", channel=True),
-    402: TryLater(reason="the account is out of credit", channel=True),
-    403: TryLater(reason="the account may not send", channel=True),
+    401: TryLater(reason="the provider does not know our credentials", channel=True, lasting=True),
+    402: TryLater(reason="the account is out of credit", channel=True, lasting=True),
+    403: TryLater(reason="the account may not send", channel=True, lasting=True),
     404: TryLater(
-        reason="there is nothing at this path: look at PROVIDER_URL and PROVIDER_PATH", channel=True
+        reason="there is nothing at this path: look at PROVIDER_URL and PROVIDER_PATH",
+        channel=True,
+        lasting=True,
     ),
-    405: TryLater(reason="this path takes no mail: look at PROVIDER_URL and PROVIDER_PATH", channel=True),
-    406: TryLater(reason="the provider does not speak our language", channel=True),
-    407: TryLater(reason="a proxy wants us to log in", channel=True),
+    405: TryLater(
+        reason="this path takes no mail: look at PROVIDER_URL and PROVIDER_PATH", channel=True, lasting=True
+    ),
+    406: TryLater(reason="the provider does not speak our language", channel=True, lasting=True),
+    407: TryLater(reason="a proxy wants us to log in", channel=True, lasting=True),
     408: TryLater(reason="the provider did not receive the whole request in time"),
     409: TryLater(reason="an earlier request with this key is still in flight", doubt=True),
-    410: TryLater(reason="there is nothing at this path any more: look at PROVIDER_PATH", channel=True),
-    411: TryLater(reason="something on the way takes our length away", channel=True),
-    414: TryLater(reason="the path is too long: look at PROVIDER_URL and PROVIDER_PATH", channel=True),
+    410: TryLater(
+        reason="there is nothing at this path any more: look at PROVIDER_PATH", channel=True, lasting=True
+    ),
+    411: TryLater(reason="something on the way takes our length away", channel=True, lasting=True),
+    414: TryLater(
+        reason="the path is too long: look at PROVIDER_URL and PROVIDER_PATH", channel=True, lasting=True
+    ),
+    # No status of HTTP; what some services say instead of 429.
+    420: TryLater(reason="too many requests", channel=True, throttled=True),
     421: TryLater(reason="the connection leads to the wrong server", channel=True),
     425: TryLater(reason="too early"),
-    426: TryLater(reason="the provider wants another protocol", channel=True),
-    428: TryLater(reason="the provider misses a header: look at PROVIDER_KEY_HEADER", channel=True),
-    429: TryLater(reason="too many requests", channel=True),
+    426: TryLater(reason="the provider wants another protocol", channel=True, lasting=True),
+    428: TryLater(
+        reason="the provider misses a header: look at PROVIDER_KEY_HEADER", channel=True, lasting=True
+    ),
+    429: TryLater(reason="too many requests", channel=True, throttled=True),
     503: TryLater(reason="the provider is not available", channel=True),
 }
 HTTP_FIRST_DIGIT: dict[int, Outcome] = {
     1: Unknown(reason="an interim answer where a final one belongs"),
-    3: TryLater(reason="a redirect, and redirects are not followed: look at PROVIDER_URL", channel=True),
+    3: TryLater(
+        reason="a redirect, and redirects are not followed: look at PROVIDER_URL", channel=True, lasting=True
+    ),
     4: Refused(reason="the provider refuses the request"),
     5: Unknown(reason="the provider failed, perhaps after it took the mail"),
 }
-# The provider's own error names say more than the number they ride on.
+
+_TOO_FAST = TryLater(reason="the provider says that we are too fast", channel=True, throttled=True)
+_QUOTA = TryLater(reason="the quota at the provider is used up", channel=True, throttled=True)
+_IN_FLIGHT = TryLater(reason="an earlier request with this key is still in flight", doubt=True)
+_OTHER_BYTES = Unknown(reason="the provider knows our key with other bytes")
+
+
+def _named(outcome: Outcome, names: Iterable[str]) -> dict[str, Outcome]:
+    return {plain(name): outcome for name in names}
+
+
+def plain(name: str) -> str:
+    """The name of an error as it is looked up: `Too_Many-Requests` is `toomanyrequests`, whoever writes it."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+# The provider's own error names say more than the number they ride on: throttling comes as 400 and 403, and "still in
+# flight" and "other bytes" share 409. They count from 400 on; under a 2xx a name is a body that contradicts itself.
 HTTP_PROBLEMS: dict[str, Outcome] = {
-    "key_reused": Unknown(reason="the provider knows our key with other bytes"),
     # We always send one, so it travels under the wrong name.
-    "key_required": TryLater(reason="the provider finds no key: look at PROVIDER_KEY_HEADER", channel=True),
+    **_named(
+        TryLater(reason="the provider finds no key: look at PROVIDER_KEY_HEADER", channel=True, lasting=True),
+        ("key_required",),
+    ),
+    **_named(_OTHER_BYTES, ("key_reused", "invalid_idempotent_request")),
+    **_named(_IN_FLIGHT, ("key_in_flight", "concurrent_idempotent_requests")),
+    # It says yes to an earlier request, without the id; the look-up has it.
+    **_named(Unknown(reason="the provider has finished a request with this key before"), ("key_done",)),
+    **_named(
+        Refused(reason="the provider refuses this key since an earlier request failed"), ("key_failed",)
+    ),
+    **_named(
+        _TOO_FAST,
+        (
+            *("rate_limited", "rate_limit_exceeded", "rate_exceeded", "too_many_requests", "limit_exceeded"),
+            *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+            *("TooManyRequestsException", "ACCOUNT_THROTTLED", "RequestLimitExceeded", "SlowDown"),
+        ),
+    ),
+    **_named(
+        _QUOTA,
+        ("quota_exceeded", "daily_quota_exceeded", "monthly_quota_exceeded", "ACCOUNT_DAILY_QUOTA_EXCEEDED"),
+    ),
 }
 
 # SMTP before the mail itself: whatever goes wrong here is about the line or the account, never about one mail.
 SMTP_CHANNEL_PHASES = frozenset({Phase.CONNECT, Phase.GREETING, Phase.EHLO, Phase.STARTTLS, Phase.AUTH})
 SMTP_CODES: dict[int, Outcome] = {
     421: TryLater(reason="the server closes the channel", channel=True),  # RFC 5321 section 4.2.2: anywhere
-    530: TryLater(reason="the server wants us to log in or to use TLS", channel=True),
-    534: TryLater(reason="the server wants another way to log in", channel=True),
-    535: TryLater(reason="the server does not accept our login", channel=True),
-    538: TryLater(reason="the server wants TLS before login", channel=True),
+    454: TryLater(reason="the server says that we are too fast", channel=True, throttled=True),
+    530: TryLater(reason="the server wants us to log in or to use TLS", channel=True, lasting=True),
+    534: TryLater(reason="the server wants another way to log in", channel=True, lasting=True),
+    535: TryLater(reason="the server does not accept our login", channel=True, lasting=True),
+    538: TryLater(reason="the server wants TLS before login", channel=True, lasting=True),
 }
+# Of a 4yz only: the whole system takes nothing just now, or is congested (RFC 3463 sections 3.4 and 3.5).
+SMTP_SYSTEM = frozenset({"4.3.2", "4.4.5"})
+# A 5yz with which some providers say "too fast" or "too much for today"; with others it is a refusal. Here, and
+# nowhere else, words decide, and only towards trying again: to be wrong costs a few attempts that are counted.
+SMTP_THROTTLES = frozenset({(550, "5.7.0"), (550, "5.7.1"), (550, "5.4.5"), (554, "5.7.0"), (554, "5.7.1")})
+_TOO_MUCH = re.compile(
+    r"too (?:many|fast)|throttl|(?:rate|sending|hourly|daily|quota)\b.{0,40}(?:limit|exceed)", re.IGNORECASE
+)
 SMTP_PHASE_CODES: dict[tuple[Phase, int], Outcome] = {
     # RFC 5321 section 4.5.3.1.10: in this place 552 means "too many recipients", to be treated as 452.
     (Phase.RCPT, 552): TryLater(reason="too many recipients for now"),
@@ -94,8 +157,8 @@ def _classify_http(evidence: Evidence) -> Outcome:
     code = evidence.code
     if code is None:
         return _without_reply(evidence, channel=evidence.phase is Phase.CONNECT)
-    if evidence.problem in HTTP_PROBLEMS:
-        return HTTP_PROBLEMS[evidence.problem]
+    if code >= 400 and evidence.problem is not None and plain(evidence.problem) in HTTP_PROBLEMS:
+        return HTTP_PROBLEMS[plain(evidence.problem)]
     if code in HTTP_CODES:
         return HTTP_CODES[code]
     if code // 100 == 2:
@@ -120,9 +183,17 @@ def _classify_smtp(evidence: Evidence) -> Outcome:
     if code is None:
         return _without_reply(evidence, channel=phase in SMTP_CHANNEL_PHASES)
     if phase in SMTP_CHANNEL_PHASES:
-        return TryLater(reason="the server does not let us in", channel=True)
+        # A 4yz passes by itself, also at AUTH (RFC 4954 section 6: 454); a 5yz is about us and not about now.
+        return TryLater(reason="the server does not let us in", channel=True, lasting=code // 100 == 5)
     if code in SMTP_CODES:
         return SMTP_CODES[code]
+    if code // 100 == 4 and evidence.enhanced in SMTP_SYSTEM:
+        return TryLater(reason="the whole system takes no mail now", channel=True)
+    if code // 100 in SMTP_FIRST_DIGIT and _TOO_MUCH.search(evidence.answer or ""):
+        if code // 100 == 4:
+            return TryLater(reason="too much for now, says the server", throttled=True)
+        if (code, evidence.enhanced) in SMTP_THROTTLES:
+            return TryLater(reason="a refusal whose words say: too much for now")
     if (phase, code) in SMTP_PHASE_CODES:
         return SMTP_PHASE_CODES[phase, code]
     if code // 100 in SMTP_FIRST_DIGIT:

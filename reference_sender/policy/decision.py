@@ -100,16 +100,17 @@ def decide(
         case Refused(reason=reason):
             # Rule 1: a rejection after doubt is not a failure. The first attempt may have been accepted.
             return _end(docket, State.FAILED, reason, now)
-        case TryLater(reason=reason, channel=channel, doubt=doubt):
+        case TryLater(reason=reason, doubt=doubt):
+            free = outcome.channel or outcome.throttled
             new_doubt = Doubt.NEW if doubt else Doubt.KEEP
-            spent = too_old(docket, now, settings) or (None if channel else too_many(docket, settings))
+            spent = too_old(docket, now, settings) or (None if free else too_many(docket, settings))
             if spent:
                 return _end(docket, State.DEAD, f"{reason}; {spent}", now, new_doubt)
             return Decision(
                 state=State.PENDING,
                 reason=reason,
                 next_attempt_at=_next(evidence, docket, settings, now, rng, backoff),
-                refund=channel,
+                refund=free,
                 doubt=new_doubt,
             )
         case Unknown(reason=reason):

@@ -42,6 +42,7 @@ class Evidence:
     enhanced: str | None = None  # RFC 3463, for people; the basic code wins
     answer: str | None = None  # what the provider said, shortened; for people
     retry_after: str | None = None  # the header as it came, unread
+    limits: tuple[tuple[str, str], ...] = ()  # RateLimit fields as they came, unread
     provider_id: str | None = None
     problem: str | None = None  # the provider's own error name, like key_in_flight
     recipient_code: int | None = None  # a 2xx that refused this recipient in its body
@@ -62,6 +63,10 @@ class TryLater:
 
     reason: str
     channel: bool = False  # the trouble is the provider's or the line's: it does not count against the mail
+    lasting: bool = (
+        False  # of the channel: it lasts until a person mends it (login, account, address of the API)
+    )
+    throttled: bool = False  # too fast, says the provider: it does not count against the mail either
     doubt: bool = False  # something of this mail is still under way elsewhere (an earlier request in flight)
 
 

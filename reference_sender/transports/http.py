@@ -11,7 +11,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +118,10 @@ class HttpTransport:
             ) as response:
                 content = await read_answer(response)
                 retry_after = response.headers.get("Retry-After")
-                return evidence_of(response.status, retry_after, content, parcel, progress.phase)
+                limits = limits_in(response.headers.items())
+                return evidence_of(
+                    response.status, retry_after, content, parcel, progress.phase, limits=limits
+                )
         except EXPECTED as error:
             trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
             return Evidence(
@@ -207,21 +210,32 @@ async def read_answer(response: aiohttp.ClientResponse) -> bytes:
     return bytes(content)
 
 
+def limits_in(headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The header fields that tell how much more may come, as they came."""
+    return tuple((name, value) for name, value in headers if "ratelimit" in name.lower())
+
+
 def evidence_of(
-    status: int, retry_after: str | None, content: bytes, parcel: Parcel, phase: Phase
+    status: int,
+    retry_after: str | None,
+    content: bytes,
+    parcel: Parcel,
+    phase: Phase,
+    *,
+    limits: tuple[tuple[str, str], ...] = (),
 ) -> Evidence:
-    """What a whole answer says; `retry_after` is the header as it came."""
+    """What a whole answer says; `retry_after` and `limits` are header fields as they came."""
     told = document_of(content)
     provider_id = told.get("id")
-    problem = told.get("code")
     return Evidence(
         wire=Wire.HTTP,
         phase=phase,
         code=status,
         answer=content.decode("utf-8", "replace").replace("\x00", "")[:_KEPT_ANSWER_CHARS],
         retry_after=retry_after,
+        limits=limits,
         provider_id=provider_id[:255] if isinstance(provider_id, str) and provider_id.strip() else None,
-        problem=problem if isinstance(problem, str) else None,
+        problem=_problem(told),
         recipient_code=_code_of_recipient(told, parcel.recipient),
     )
 
@@ -234,6 +248,24 @@ def document_of(content: bytes) -> dict[str, Any]:
         # Brackets in brackets, ten thousand times: no ValueError, and no answer either.
         return {}
     return document if isinstance(document, dict) else {}
+
+
+# Where services put the name of an error; `code` first, because problem documents use `type` for a URI.
+_NAMES_OF_PROBLEMS = ("code", "name", "error_code", "__type", "type", "error")
+
+
+def _problem(told: dict[str, Any]) -> str | None:
+    """The provider's own name of an error: at the top, or in the first of a list of errors."""
+    errors = told.get("errors")
+    first = errors[0] if isinstance(errors, list) and errors else None
+    for each in (told, told.get("error"), first):
+        if not isinstance(each, dict):
+            continue
+        for member in _NAMES_OF_PROBLEMS:
+            if isinstance(name := each.get(member), str):
+                # Amazon's come with a namespace in front.
+                return name.rpartition("#")[2]
+    return None
 
 
 def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:

@@ -349,8 +349,9 @@ def spoken(answer: Answer | None) -> str:
             return "accepted (replayed)" if replayed else "accepted"
         case Refused(reason=reason, replayed=replayed):
             return f"refused: {reason} (replayed)" if replayed else f"refused: {reason}"
-        case Reply(code=code, replayed=replayed):
-            return f"{code} (replayed)" if replayed else str(code)
+        case Reply(code=code, enhanced=enhanced, replayed=replayed):
+            said = f"{code} {enhanced}" if enhanced else str(code)
+            return f"{said} (replayed)" if replayed else said
         case Results(items=items, accepted=accepted, replayed=replayed):
             return f"accepted {accepted} of {len(items)}{' (replayed)' if replayed else ''}"
         case Hang(for_s=for_s):

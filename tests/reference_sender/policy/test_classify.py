@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_sender.policy.classify import SMTP_CHANNEL_PHASES, classify
+from reference_sender.policy.classify import HTTP_PROBLEMS, SMTP_CHANNEL_PHASES, classify, plain
 from reference_sender.policy.evidence import (
     Accepted,
     Evidence,
@@ -20,14 +20,19 @@ from reference_sender.policy.evidence import (
 )
 
 CHANNEL, MAIL, DOUBT = "later, channel", "later, mail", "later, doubt"
+FAST, SLOW_DOWN = "later, channel, too fast", "later, mail, too fast"
 
 
 def verdict(evidence: Evidence) -> str:
     match classify(evidence):
         case Accepted():
             return "accepted"
+        case TryLater(channel=True, throttled=True):
+            return FAST
         case TryLater(channel=True):
             return CHANNEL
+        case TryLater(throttled=True):
+            return SLOW_DOWN
         case TryLater(doubt=True):
             return DOUBT
         case TryLater():
@@ -58,6 +63,23 @@ def verdict(evidence: Evidence) -> str:
         (399, {}, CHANNEL),
         (400, {}, "refused"),
         (400, {"problem": "key_required"}, CHANNEL),
+        # Throttling in the clothes of something else: the provider's own name for it counts, however it is spelled.
+        (400, {"problem": "ThrottlingException"}, FAST),
+        (400, {"problem": "Throttling"}, FAST),
+        (403, {"problem": "rate_limit_exceeded"}, FAST),
+        (403, {"problem": "Too-Many-Requests"}, FAST),
+        (400, {"problem": "daily_quota_exceeded"}, FAST),
+        (422, {"problem": "rate_limited"}, FAST),
+        (400, {"problem": "invalid_request"}, "refused"),
+        # The kinds of 409: under way, done, other bytes.
+        (409, {"problem": "concurrent_idempotent_requests"}, DOUBT),
+        (409, {"problem": "key_done"}, "unknown"),
+        (409, {"problem": "key_reused"}, "unknown"),
+        (409, {"problem": "invalid_idempotent_request"}, "unknown"),
+        # A success is one by its id, whatever else its body says; without one it is nobody's yes or no.
+        (200, {"problem": "rate_limited"}, "unknown"),
+        (200, {"problem": "key_failed"}, "unknown"),
+        (200, {"problem": "rate_limited", "provider_id": "m1"}, "accepted"),
         (401, {}, CHANNEL),
         (402, {}, CHANNEL),
         (403, {}, CHANNEL),
@@ -75,9 +97,11 @@ def verdict(evidence: Evidence) -> str:
         (418, {}, "refused"),
         (422, {}, "refused"),
         (422, {"problem": "key_reused"}, "unknown"),
+        (412, {"problem": "key_failed"}, "refused"),
+        (420, {}, FAST),
         (426, {}, CHANNEL),
         (428, {}, CHANNEL),
-        (429, {}, CHANNEL),
+        (429, {}, FAST),
         (499, {}, "refused"),
         (500, {}, "unknown"),
         (502, {}, "unknown"),
@@ -157,6 +181,68 @@ def test_the_enhanced_code_never_beats_the_basic_one() -> None:
 def test_the_text_never_decides() -> None:
     said = Evidence(wire=Wire.SMTP, phase=Phase.SENT, code=451, answer="250 queued, all is well")
     assert verdict(said) == MAIL
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "enhanced", "answer", "expected"),
+    [
+        # What providers say when somebody is too fast, or has had enough for today.
+        (Phase.SENT, 550, "5.7.0", "5.7.0 Requested action not taken: too many emails per second", MAIL),
+        (Phase.MAIL, 550, "5.4.5", "5.4.5 Daily user sending quota exceeded", MAIL),
+        (Phase.DATA, 454, None, "Throttling failure: Maximum sending rate exceeded.", FAST),
+        (Phase.RCPT, 452, None, "Too many recipients received this hour (throttled)", SLOW_DOWN),
+        (Phase.MAIL, 451, "4.7.0", "4.7.0 too many messages, try again later", SLOW_DOWN),
+        (Phase.MAIL, 421, "4.7.0", "4.7.0 too many messages, closing", CHANNEL),
+        (Phase.MAIL, 451, "4.3.2", "4.3.2 system not accepting network messages", CHANNEL),
+        (Phase.RCPT, 451, "4.4.5", "4.4.5 congestion", CHANNEL),
+        # The same codes with other words are what they are, and so are these words with other codes.
+        (Phase.SENT, 550, "5.7.0", "5.7.0 Message refused by policy", "refused"),
+        (Phase.SENT, 550, "5.7.1", "5.7.1 Relaying denied", "refused"),
+        (Phase.RCPT, 550, "5.1.1", "5.1.1 too many people are called that", "refused"),
+        (Phase.SENT, 552, "5.3.4", "5.3.4 Message size exceeds fixed limit", "refused"),
+        (Phase.SENT, 550, None, "too many emails per second", "refused"),
+        (Phase.SENT, 250, None, "ok, but too many messages are on their way", "accepted"),
+    ],
+)
+def test_too_fast_in_the_words_of_providers(
+    phase: Phase, code: int, enhanced: str | None, answer: str, expected: str
+) -> None:
+    """Words may soften one sort of refusal; they never make one, and never a yes."""
+    assert expected == verdict(
+        Evidence(wire=Wire.SMTP, phase=phase, code=code, enhanced=enhanced, answer=answer)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wire", "phase", "code", "lasting"),
+    [
+        (Wire.HTTP, Phase.SENT, 401, True),
+        (Wire.HTTP, Phase.SENT, 403, True),
+        (Wire.HTTP, Phase.SENT, 404, True),
+        (Wire.HTTP, Phase.SENT, 302, True),
+        (Wire.HTTP, Phase.SENT, 429, False),
+        (Wire.HTTP, Phase.SENT, 503, False),
+        (Wire.HTTP, Phase.CONNECT, None, False),
+        (Wire.SMTP, Phase.AUTH, 535, True),
+        (Wire.SMTP, Phase.AUTH, 454, False),
+        (Wire.SMTP, Phase.GREETING, 421, False),
+        (Wire.SMTP, Phase.GREETING, 554, True),
+        (Wire.SMTP, Phase.MAIL, 530, True),
+        (Wire.SMTP, Phase.EHLO, None, False),
+    ],
+)
+def test_what_only_a_person_can_mend_is_told_from_what_passes(
+    wire: Wire, phase: Phase, code: int | None, lasting: bool
+) -> None:
+    outcome = classify(Evidence(wire=wire, phase=phase, code=code, trouble=None if code else "refused"))
+    assert isinstance(outcome, TryLater)
+    assert outcome.channel
+    assert outcome.lasting is lasting
+
+
+def test_error_names_are_looked_up_as_they_are_written_down() -> None:
+    """A table whose keys nobody can meet is a table that is not read."""
+    assert {plain(name) for name in HTTP_PROBLEMS} == set(HTTP_PROBLEMS)
 
 
 codes = st.none() | st.integers(0, 999)

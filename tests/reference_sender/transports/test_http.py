@@ -13,7 +13,7 @@ import pytest
 from reference_sender.life import Parcel
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
-from reference_sender.transports.http import HttpLookup, HttpOptions, HttpTransport
+from reference_sender.transports.http import HttpLookup, HttpOptions, HttpTransport, evidence_of, limits_in
 from tests.reference_sender.samples import docket, parcel
 from tests.reference_sender.transports.wires import (
     Script,
@@ -352,3 +352,33 @@ def test_what_a_look_up_finds_must_be_ours(changes: dict[str, Any]) -> None:
 )
 def test_a_look_up_that_is_not_answered_is_unavailable(script: Script) -> None:
     assert isinstance(look_up(script), Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ({"type": "about:blank", "code": "rate_limited"}, "rate_limited"),
+        ({"name": "daily_quota_exceeded", "statusCode": 429}, "daily_quota_exceeded"),
+        ({"__type": "com.amazonaws.ses#ThrottlingException"}, "ThrottlingException"),
+        ({"error": {"type": "too_many_requests"}}, "too_many_requests"),
+        ({"error": "invalid_request"}, "invalid_request"),
+        ({"errors": [{"code": "2101"}]}, "2101"),
+        ({"code": 405, "message": "x"}, None),
+        ({"errors": []}, None),
+        ({"errors": ["x"]}, None),
+        ([], None),
+    ],
+)
+def test_the_name_of_an_error_is_found_where_services_put_it(document: Any, name: str | None) -> None:
+    evidence = evidence_of(400, None, json.dumps(document).encode(), parcel(), Phase.SENT)
+    assert evidence.problem == name
+
+
+def test_the_fields_that_tell_of_limits_are_kept_as_they_came() -> None:
+    told = [
+        ("Date", "x"),
+        ("RateLimit", '"d";r=0;t=3'),
+        ("X-RateLimit-Reset", "9"),
+        ("ratelimit-remaining", "0"),
+    ]
+    assert limits_in(told) == tuple(told[1:])
