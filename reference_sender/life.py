@@ -20,9 +20,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"  # it may or may not have been accepted; parked until evidence or a person decides
     FAILED = "failed"  # refused for good, and no attempt is in doubt
     EXPIRED = "expired"  # came too late to be worth sending
-    # The recipient must not be written to. Nothing sets it yet: the name is kept for who looks recipients up in a list
-    # of bounces and complaints before an attempt, and a sender that does so needs no other table.
-    SUPPRESSED = "suppressed"
+    SUPPRESSED = "suppressed"  # the recipient must not be written to
     DEAD = "dead"  # tried too often or for too long; a person must look
 
 
@@ -38,9 +36,23 @@ class Actor(StrEnum):
     PERSON = "person"
 
 
+class Bar(StrEnum):
+    """A reason not to send that lies in the data: found when a row is claimed, see `policy.bars`."""
+
+    SUPPRESSED = "suppressed"  # the recipient is on the suppression list
+    SUPERSEDED = "superseded"  # a newer mail took its place, like a newer login code
+    CANCELLED = "cancelled"  # its campaign was
+    PAUSED = "paused"  # its campaign is
+    ORPHANED = "orphaned"  # what it depends on came to nothing
+    OUT_OF_TURN = "out of turn"  # another one of its ordering key is before it
+    OVERSLEPT = "overslept"  # it waited for another one for too long
+    INCOMPLETE = "incomplete"  # an attachment is gone
+
+
 # (from, to) -> {who: why}. A move that is not here does not exist.
 MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.PENDING, State.SENDING): {Actor.WORKER: "claimed: committed before the first byte leaves"},
+    (State.PENDING, State.EXPIRED): {Actor.PERSON: "its campaign was cancelled, and no attempt is in doubt"},
     (State.SENDING, State.SENDING): {
         Actor.WORKER: "claimed again: the lease ran out, and repeating the attempt is safe",
     },
@@ -68,6 +80,9 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     },
     (State.UNKNOWN, State.FAILED): {Actor.RECONCILER: "proved not sent, and the last answer was a refusal"},
     (State.UNKNOWN, State.EXPIRED): {Actor.RECONCILER: "proved not sent, and its time is over"},
+    (State.UNKNOWN, State.SUPPRESSED): {
+        Actor.RECONCILER: "proved not sent, and the recipient must not be written to"
+    },
     (State.UNKNOWN, State.DEAD): {Actor.RECONCILER: "proved not sent, and attempts or age are spent"},
     (State.FAILED, State.PENDING): {Actor.PERSON: "the cause was mended"},
     (State.DEAD, State.PENDING): {Actor.PERSON: "the cause was mended"},
@@ -103,6 +118,7 @@ class Docket:
     last_error: str | None
     last_code: int | None
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
+    bar: Bar | None = None  # why it must not go, as the data said when it was claimed
 
     @property
     def doubted(self) -> bool:

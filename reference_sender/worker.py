@@ -18,6 +18,7 @@ from reference_sender.clock import Clock
 from reference_sender.life import Docket, Parcel
 from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.backoff import backoff_s
+from reference_sender.policy.caps import overdue
 from reference_sender.policy.classify import classify as classify_evidence
 from reference_sender.policy.decision import Backoff, Decision, before_sending, decide
 from reference_sender.policy.evidence import Evidence, Outcome
@@ -168,6 +169,10 @@ class Worker:
 
     async def _point_of_no_return(self, parcel: Parcel) -> bool:
         """Whether the next byte may leave. From here on a crash leaves doubt, and the row says so."""
+        if overdue(parcel, self._clock.now()):
+            # It was worth sending when the attempt began; getting through to the provider took too long.
+            self._log("overdue", id=parcel.id, token=parcel.token)
+            return False
         if not self._settings.policy.dedupes:
             try:
                 marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())

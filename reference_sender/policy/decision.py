@@ -14,6 +14,7 @@ from typing import Protocol, assert_never
 
 from reference_sender.life import Docket, State
 from reference_sender.policy.backoff import backoff_s, parse_retry_after
+from reference_sender.policy.bars import BARRED
 from reference_sender.policy.caps import overdue, too_many, too_old
 from reference_sender.policy.evidence import Accepted, Evidence, Outcome, Refused, TryLater, Unknown
 from reference_sender.policy.settings import Policy, Settings
@@ -57,10 +58,18 @@ class Backoff(Protocol):
 
 def before_sending(docket: Docket, settings: Settings, now: datetime) -> Decision | None:
     """Reasons not to begin an attempt that was just claimed; None means: go."""
+    if docket.bar is not None:
+        barred = BARRED[docket.bar]
+        if barred.state is not State.PENDING:
+            return _end(docket, barred.state, barred.reason, now)
     if reason := overdue(docket, now):
         return _end(docket, State.EXPIRED, reason, now)
     if reason := too_old(docket, now, settings):
         return _end(docket, State.DEAD, reason, now)
+    if docket.bar is not None:
+        # Its time has not come, and that is nobody's fault: the attempt is not counted.
+        again = now + timedelta(seconds=barred.again_after_s)
+        return Decision(state=State.PENDING, reason=barred.reason, next_attempt_at=again, refund=True)
     # The claim has counted the attempt that we are asked about: one above the cap is one too many. This is what
     # stops a mail that kills its worker each time.
     if docket.attempts > settings.max_attempts:

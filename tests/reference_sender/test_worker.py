@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -609,3 +609,26 @@ def test_the_log_holds_no_address_and_no_body(store: Store) -> None:
     assert "decided" in told
     assert "ann@" not in told
     assert "Thank you" not in told
+
+
+@pytest.mark.parametrize("policy", [Policy.RESEND_SAME_KEY, Policy.AT_MOST_ONCE])
+def test_a_code_whose_time_ends_on_the_way_to_the_provider_is_not_sent(store: Store, policy: Policy) -> None:
+    """The connection took so long that nobody wants the code any more; not even the marker is set."""
+
+    class Slow(FakeTransport):
+        async def send(self, parcel: Parcel, **more: Any) -> Evidence:
+            world.clock.advance(20)
+            return await super().send(parcel, **more)
+
+    world = World(store, Slow(YES), policy)
+    world.put(expires_at=world.clock.now() + timedelta(seconds=10))
+
+    async def steps() -> None:
+        await world.once()
+        assert (world.row.state, world.docket.doubted, world.transport.sent) == (State.PENDING, False, [])
+        world.clock.advance(60)
+        await world.once()
+
+    run(steps())
+    assert (world.row.state, world.row.last_error) == (State.EXPIRED, "its time is over")
+    assert world.transport.sent == []

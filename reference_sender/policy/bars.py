@@ -1,0 +1,53 @@
+"""What becomes of a claimed mail that its data say must not go: the table, and nothing else.
+
+The store finds bars when a row is claimed (`life.Bar`); an attempt begins only without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from reference_sender.life import Bar, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barred:
+    """The end of a mail that is barred, or how long it waits."""
+
+    state: State
+    reason: str
+    again_after_s: float = 0.0
+    """Pending: when to look again, in seconds."""
+
+
+BARRED: Mapping[Bar, Barred] = MappingProxyType(
+    {
+        Bar.SUPPRESSED: Barred(state=State.SUPPRESSED, reason="the recipient must not be written to"),
+        Bar.SUPERSEDED: Barred(state=State.EXPIRED, reason="superseded by a newer mail"),
+        Bar.CANCELLED: Barred(state=State.EXPIRED, reason="its campaign was cancelled"),
+        Bar.ORPHANED: Barred(
+            state=State.EXPIRED, reason="the mail it depends on was not accepted, and will not be"
+        ),
+        Bar.OUT_OF_TURN: Barred(
+            state=State.PENDING, reason="another mail of its ordering key is before it", again_after_s=5.0
+        ),
+        Bar.OVERSLEPT: Barred(state=State.EXPIRED, reason="what it waited for did not come in time"),
+        Bar.PAUSED: Barred(state=State.PENDING, reason="its campaign is paused", again_after_s=60.0),
+        Bar.INCOMPLETE: Barred(
+            state=State.DEAD, reason="an attachment that it names is not stored any more; enqueue it anew"
+        ),
+    }
+)
+
+#: What becomes of a mail whose `depends_on` has come to this. What is not here waits, until its own time is over.
+AFTER_DEPENDENCY: Mapping[State, Bar | None] = MappingProxyType(
+    {
+        State.ACCEPTED: None,  # it goes
+        State.FAILED: Bar.ORPHANED,
+        State.EXPIRED: Bar.ORPHANED,
+        State.SUPPRESSED: Bar.ORPHANED,
+        # pending, sending: it will be known soon. unknown: it may have been accepted. dead: a person may requeue it.
+    }
+)
