@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -18,6 +17,7 @@ from typing import Any, NoReturn, Self
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.message import Mail
 from reference_sender.outbox.migrations import BroughtUp
+from reference_sender.outbox.rows import DOCKET_COLUMNS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
 from reference_sender.policy.decision import Decision, Doubt
@@ -33,7 +33,8 @@ SPEAKS_SQL = "a part of it asks the outbox in SQL, which there is not at the mod
 
 _BLANK: Row = {column.name: None for column in outgoing_email.columns}
 _BLANK_ATTEMPT: Row = {column.name: None for column in email_attempt.columns}
-_FACTS = tuple(each.name for each in fields(Docket) if each.name != "key")
+#: The columns that a docket is read from; what the store finds out beside them is not in the row.
+_FACTS = tuple(column.name for column in DOCKET_COLUMNS if column.name != "key")
 
 
 class Shelf:
