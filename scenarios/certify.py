@@ -257,6 +257,8 @@ def run(
 ) -> int:
     """Look at the sender, run the scenarios, show and write the results; return the exit code."""
     count = len(wanted)
+    # One at a time needs no process beside this one.
+    workers = 0 if min(jobs, count) == 1 else min(jobs, count)
     console.print(
         f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}: "
         f"{count} promise{'s' if count != 1 else ''}, {jobs} scenario{'s' if jobs != 1 else ''} at once"
@@ -275,7 +277,7 @@ def run(
                 [
                     *("-c", str(Path(__file__).parent / "certify.toml")),
                     *("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "xdist.plugin"),
-                    *("-n", str(min(jobs, count)), "--dist", "worksteal", "--maxprocesses", str(jobs)),
+                    *("-n", str(workers), "--dist", "worksteal", "--maxprocesses", str(jobs)),
                     *("--basetemp", str(Path(temporary) / "scenarios")),
                     # The state machines search; they put no promise to the test.
                     *("--ignore", str(Path(__file__).parent / "test_machines.py")),

@@ -50,7 +50,7 @@ def test_what_is_not_declared_is_skipped_visibly(tmp_path: Path) -> None:
     text = TINY.read_text(encoding="utf-8")
     file.write_text(text.replace("rollback = true", "rollback = false"), encoding="utf-8")
 
-    done = certify("--sender", file, "--select", "http.business.*", "--report", tmp_path)
+    done = certify("--sender", file, "--select", "http.business.*", "--jobs", "1", "--report", tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "http.business.rollback: the sender does not declare the ability 'rollback'" in done.stdout
@@ -128,7 +128,9 @@ def test_who_is_only_skipped_is_not_started(tmp_path: Path) -> None:
     text = text.replace('"{python}", "-m", "scenarios.senders.tiny", "work"', '"/no/such/sender"')
     file.write_text(text + '\n[reset]\ncommand = ["/no/such/reset"]\n', encoding="utf-8")
 
-    done = certify("--sender", file, "--select", "http.business.rollback", "--report", tmp_path / "out")
+    done = certify(
+        "--sender", file, "--select", "http.business.rollback", "--jobs", "1", "--report", tmp_path / "out"
+    )
 
     assert done.stderr == ""
     assert by_status(certificate_in(tmp_path / "out"), "skip") == {"http.business.rollback"}
