@@ -1,0 +1,182 @@
+"""The gate in front of a provider: how much mail may pass now, of which sort, and what an attempt changes about it.
+
+Here everything comes together that is shared by all workers of a provider: breaker, pause, rates, what is under way.
+`allow` says yes or no before a claim; `after` turns what an attempt saw into what the next ones may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from reference_sender.policy import breaker as breaking
+from reference_sender.policy import bucket as buckets_of
+from reference_sender.policy.breaker import Breaker, BreakerRules, Position, Standing
+from reference_sender.policy.bucket import Bucket, Rate
+from reference_sender.policy.evidence import Evidence, Outcome, TryLater
+from reference_sender.policy.pauses import pause_s
+from reference_sender.policy.routes import Route, Share, share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """What an operator has set for one provider. Times in seconds."""
+
+    provider: str = "main"
+    providers: tuple[str, ...] = ("main",)  # all of them, in their order
+    routes: tuple[Route, ...] = ()
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    rates: tuple[tuple[str, Rate], ...] = ()  # by the name of the bucket; each must have room
+    in_flight: int | None = None  # mails under way at this provider, of all workers
+    domains: Mapping[str, int] = field(
+        default_factory=dict
+    )  # under way to a recipient domain, of all workers
+    urgent_from: int = (
+        50  # mail of this priority or higher is urgent: slots and tokens can be kept free for it
+    )
+    reserved: int = 0  # slots of each worker that only urgent mail may fill
+    patient_to: int = (
+        -100
+    )  # mail of this priority or lower waits until the provider has been well for a while
+    patient_s: float = 60.0  # … for so long: it never hurries to catch up
+    throttle_pause_s: float = (
+        1.0  # "too fast" without a time: the first pause, twice as long each time in a row
+    )
+    throttle_cap_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all workers know of a provider."""
+
+    breaker: Breaker = breaking.CLOSED
+    throttles: int = 0  # so often in a row it said "too fast"
+    paused_until: datetime | None = None  # it wants nobody to come before
+    well_since: datetime | None = None  # when the breaker closed last
+    reason: str | None = None  # why it is as it is, for people
+
+
+NOTHING_KNOWN = Shared()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What may be claimed."""
+
+    most: int
+    bulk: int  # of them, mail that is not urgent
+    again_at: datetime | None = None  # when it is worth asking again, if less is allowed than was asked for
+
+
+def shut(rules: GateRules, shared: Shared, now: datetime) -> bool:
+    """Whether nothing may pass, so that other providers stand in."""
+    pause_over = shared.paused_until is None or now >= shared.paused_until
+    return not pause_over or (rules.breaker.on and shared.breaker.position is not Position.CLOSED)
+
+
+def takes(rules: GateRules, others_shut: frozenset[str], *, is_shut: bool) -> Share:
+    """Which mail is this provider's now."""
+    names = others_shut | ({rules.provider} if is_shut else frozenset())
+    return share(rules.provider, rules.providers, rules.routes, names)
+
+
+def patient_waits(rules: GateRules, shared: Shared, now: datetime) -> bool:
+    """Whether patient mail still waits for the provider to be well."""
+    if not rules.breaker.on:
+        return False
+    if shared.breaker.position is not Position.CLOSED:
+        return True
+    well = shared.well_since
+    return well is not None and now < well + timedelta(seconds=rules.patient_s)
+
+
+def allow(
+    rules: GateRules,
+    shared: Shared,
+    filled: Mapping[str, Bucket],
+    *,
+    under_way: int,
+    room: int,
+    bulk: int,
+    now: datetime,
+) -> Allowance:
+    """How much may be claimed by a worker that has so much room. `filled`: the buckets as they are now."""
+    if shared.paused_until is not None and now < shared.paused_until:
+        return Allowance(most=0, bulk=0, again_at=shared.paused_until)
+    again: list[datetime] = []
+    probes = breaking.room(shared.breaker, rules.breaker, now)
+    if probes is not None:
+        room = min(room, probes)
+        if probes == 0 and shared.breaker.until is not None:
+            again.append(shared.breaker.until)
+    if rules.in_flight is not None:
+        room = min(room, max(rules.in_flight - under_way, 0))
+    bulk = min(bulk, room)
+    for name, rate in rules.rates:
+        if (tokens := buckets_of.room(filled[name], rate, urgent=True)) < room:
+            room = tokens
+            again.append(buckets_of.next_at(filled[name], rate, urgent=True))
+        if (tokens := buckets_of.room(filled[name], rate, urgent=False)) < bulk:
+            bulk = tokens
+            again.append(buckets_of.next_at(filled[name], rate, urgent=False))
+    # Whoever waits for several things looks when the first of them is there: it costs a look, not a mail.
+    return Allowance(most=room, bulk=min(bulk, room), again_at=min(again, default=None))
+
+
+def after_claim(rules: GateRules, shared: Shared, count: int, now: datetime) -> Shared:
+    """So many have been claimed."""
+    return replace(shared, breaker=breaking.taken(shared.breaker, rules.breaker, count, now))
+
+
+def matters(rules: GateRules, shared: Shared, outcome: Outcome, evidence: Evidence, now: datetime) -> bool:
+    """Whether an attempt changes anything, as far as this worker knows; nothing is written otherwise."""
+    after_it = after(rules, shared, outcome, evidence, now=now, began_at=now)
+    return after_it != shared or not shared.breaker.clean
+
+
+def after(
+    rules: GateRules,
+    shared: Shared,
+    outcome: Outcome,
+    evidence: Evidence,
+    *,
+    now: datetime,
+    began_at: datetime,
+    good_before: int = 0,
+) -> Shared:
+    """What an attempt that began at `began_at` changes for everybody."""
+    news = breaking.standing(outcome, evidence)
+    if news is Standing.NONE:
+        return shared
+    if news is Standing.GOOD and shared.breaker.clean:
+        breaker = shared.breaker  # successes are counted by who sees them, and told with the next failure
+    else:
+        breaker = breaking.went(
+            shared.breaker, rules.breaker, news, now=now, began_at=began_at, good_before=good_before
+        )
+    throttled = isinstance(outcome, TryLater) and outcome.channel and outcome.throttled
+    pause = pause_s(
+        outcome,
+        evidence,
+        now,
+        throttles=shared.throttles,
+        base_s=rules.throttle_pause_s,
+        cap_s=rules.throttle_cap_s,
+    )
+    paused_until = shared.paused_until
+    if pause > 0.0:
+        until = now + timedelta(seconds=pause)
+        paused_until = until if paused_until is None else max(paused_until, until)
+    closed_now = breaker.position is Position.CLOSED and shared.breaker.position is not Position.CLOSED
+    reason = shared.reason
+    if pause > 0.0 or breaker.position is Position.OPEN or news is not Standing.GOOD:
+        reason = outcome.reason
+    return replace(
+        shared,
+        breaker=breaker,
+        throttles=shared.throttles + 1 if throttled else 0,
+        paused_until=paused_until,
+        well_since=now if closed_now else shared.well_since,
+        reason=None if closed_now else reason,
+    )

@@ -1,0 +1,126 @@
+"""The gate: everything that may hold mail back, and what an attempt changes for everybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from reference_sender.policy import gate
+from reference_sender.policy.breaker import CLOSED, BreakerRules, Position
+from reference_sender.policy.bucket import Bucket, Rate
+from reference_sender.policy.classify import classify
+from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.gate import NOTHING_KNOWN, GateRules, Shared
+from tests.reference_sender.samples import NOW
+
+YES = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
+NO = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=422)
+DOWN = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=503)
+FAST = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=429)
+LOCKED = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=401)
+
+RULES = GateRules(breaker=BreakerRules(failures=2, pause_s=10, probes=1), patient_s=60)
+
+
+def at(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def after(shared: Shared, *seen: Evidence, at_s: float = 0.0, rules: GateRules = RULES) -> Shared:
+    for each in seen:
+        shared = gate.after(rules, shared, classify(each), each, now=NOW + at(at_s), began_at=NOW + at(at_s))
+    return shared
+
+
+def allow(shared: Shared, rules: GateRules = RULES, at_s: float = 0.0, **more: Any) -> gate.Allowance:
+    given: dict[str, Any] = {"filled": {}, "under_way": 0, "room": 8, "bulk": 6} | more
+    return gate.allow(rules, shared, now=NOW + at(at_s), **given)
+
+
+def test_in_good_times_everything_passes() -> None:
+    allowed = allow(NOTHING_KNOWN)
+    assert (allowed.most, allowed.bulk, allowed.again_at) == (8, 6, None)
+
+
+def test_a_success_and_a_refusal_of_one_mail_change_nothing() -> None:
+    for seen in (YES, NO):
+        assert not gate.matters(RULES, NOTHING_KNOWN, classify(seen), seen, NOW)
+        assert after(NOTHING_KNOWN, seen) == NOTHING_KNOWN
+
+
+def test_trouble_matters_and_so_does_the_success_that_ends_it() -> None:
+    assert gate.matters(RULES, NOTHING_KNOWN, classify(DOWN), DOWN, NOW)
+    once = after(NOTHING_KNOWN, DOWN)
+    assert gate.matters(RULES, once, classify(YES), YES, NOW)
+    assert after(once, YES).breaker.clean
+
+
+def test_an_open_breaker_lets_nobody_pass_and_says_when_to_come_back() -> None:
+    shared = after(NOTHING_KNOWN, DOWN, DOWN)
+    assert allow(shared).most == 0
+    assert allow(shared).again_at == NOW + at(10)
+    assert shared.reason == "the provider is not available"
+    assert (allow(shared, at_s=10).most, allow(shared, at_s=10).bulk) == (1, 1)
+
+
+def test_a_wrong_password_shuts_it_at_once() -> None:
+    assert after(NOTHING_KNOWN, LOCKED).breaker.position is Position.OPEN
+
+
+def test_a_pause_that_was_asked_for_holds_for_everybody_and_is_never_shortened() -> None:
+    shared = after(NOTHING_KNOWN, replace(FAST, retry_after="30"), replace(FAST, retry_after="5"))
+    assert allow(shared).again_at == NOW + at(30)
+    assert allow(shared, at_s=29.9).most == 0
+    assert allow(shared, at_s=30).most == 8
+    assert shared.breaker == CLOSED, "being too fast is no outage"
+
+
+def test_too_fast_without_a_time_pauses_longer_each_time_in_a_row() -> None:
+    rules = replace(RULES, throttle_pause_s=2.0)
+    shared, paused_s = NOTHING_KNOWN, []
+    for at_s in (0.0, 100.0, 200.0):
+        shared = after(shared, FAST, at_s=at_s, rules=rules)
+        assert shared.paused_until is not None
+        paused_s.append((shared.paused_until - NOW - at(at_s)).total_seconds())
+    assert paused_s == [2.0, 4.0, 8.0]
+
+
+def test_a_bucket_holds_back_bulk_before_it_holds_back_codes() -> None:
+    rules = replace(RULES, rates=(("main", Rate(per_s=1.0, burst=4, reserve=3.0)),))
+    allowed = allow(NOTHING_KNOWN, rules, filled={"main": Bucket(tokens=3.0, at=NOW)})
+    assert (allowed.most, allowed.bulk) == (3, 0)
+    assert allowed.again_at == NOW + at(1)
+
+
+def test_the_tightest_of_several_buckets_counts() -> None:
+    rules = replace(RULES, rates=(("main", Rate(per_s=1.0, burst=9)), ("account", Rate(per_s=0.1, burst=2))))
+    filled = {"main": Bucket(tokens=9.0, at=NOW), "account": Bucket(tokens=1.0, at=NOW)}
+    assert allow(NOTHING_KNOWN, rules, filled=filled).most == 1
+
+
+def test_what_is_under_way_elsewhere_counts() -> None:
+    rules = replace(RULES, in_flight=10)
+    assert allow(NOTHING_KNOWN, rules, under_way=7).most == 3
+    assert allow(NOTHING_KNOWN, rules, under_way=11).most == 0
+
+
+def test_patient_mail_waits_until_the_provider_has_been_well_for_a_while() -> None:
+    shared = after(NOTHING_KNOWN, DOWN, DOWN)
+    assert gate.patient_waits(RULES, shared, NOW)
+    probing = gate.after_claim(RULES, shared, 1, NOW + at(10))
+    assert gate.patient_waits(RULES, probing, NOW + at(10))
+    well = after(probing, YES, at_s=11)
+    assert well.breaker == CLOSED
+    assert (well.reason, well.well_since) == (None, NOW + at(11))
+    assert gate.patient_waits(RULES, well, NOW + at(70))
+    assert not gate.patient_waits(RULES, well, NOW + at(71))
+    assert not gate.patient_waits(RULES, NOTHING_KNOWN, NOW)
+
+
+def test_others_stand_in_while_it_is_shut() -> None:
+    opened = after(NOTHING_KNOWN, DOWN, DOWN)
+    assert gate.shut(RULES, opened, NOW)
+    assert gate.shut(RULES, after(NOTHING_KNOWN, replace(FAST, retry_after="9")), NOW)
+    assert not gate.shut(RULES, after(NOTHING_KNOWN, DOWN), NOW)
+    assert gate.shut(RULES, gate.after_claim(RULES, opened, 1, NOW + at(10)), NOW + at(11))
