@@ -66,7 +66,6 @@ class Allowance:
 
     most: int
     bulk: int  # of them, mail that is not urgent
-    again_at: datetime | None = None  # when it is worth asking again, if less is allowed than was asked for
 
 
 def shut(rules: GateRules, shared: Shared, now: datetime) -> bool:
@@ -103,25 +102,31 @@ def allow(
 ) -> Allowance:
     """How much may be claimed by a worker that has so much room. `filled`: the buckets as they are now."""
     if shared.paused_until is not None and now < shared.paused_until:
-        return Allowance(most=0, bulk=0, again_at=shared.paused_until)
-    again: list[datetime] = []
+        return Allowance(most=0, bulk=0)
     probes = breaking.room(shared.breaker, rules.breaker, now)
     if probes is not None:
         room = min(room, probes)
-        if probes == 0 and shared.breaker.until is not None:
-            again.append(shared.breaker.until)
     if rules.in_flight is not None:
         room = min(room, max(rules.in_flight - under_way, 0))
-    bulk = min(bulk, room)
     for name, rate in rules.rates:
-        if (tokens := buckets_of.room(filled[name], rate, urgent=True)) < room:
-            room = tokens
-            again.append(buckets_of.next_at(filled[name], rate, urgent=True))
-        if (tokens := buckets_of.room(filled[name], rate, urgent=False)) < bulk:
-            bulk = tokens
-            again.append(buckets_of.next_at(filled[name], rate, urgent=False))
-    # Whoever waits for several things looks when the first of them is there: it costs a look, not a mail.
-    return Allowance(most=room, bulk=min(bulk, room), again_at=min(again, default=None))
+        room = min(room, buckets_of.room(filled[name], rate, urgent=True))
+        bulk = min(bulk, buckets_of.room(filled[name], rate, urgent=False))
+    return Allowance(most=room, bulk=min(bulk, room))
+
+
+def again_at(
+    rules: GateRules, shared: Shared, filled: Mapping[str, Bucket], now: datetime
+) -> datetime | None:
+    """When it is worth asking again, once all that was allowed has been claimed. None: nobody knows yet."""
+    times = [
+        buckets_of.next_at(filled[name], rate, urgent=False) for name, rate in rules.rates if name in filled
+    ]
+    if shared.paused_until is not None:
+        times.append(shared.paused_until)
+    if rules.breaker.on and shared.breaker.position is Position.OPEN and shared.breaker.until is not None:
+        times.append(shared.breaker.until)
+    latest = max(times, default=now)
+    return latest if latest > now else None
 
 
 def after_claim(rules: GateRules, shared: Shared, count: int, now: datetime) -> Shared:

@@ -40,7 +40,8 @@ def allow(shared: Shared, rules: GateRules = RULES, at_s: float = 0.0, **more: A
 
 def test_in_good_times_everything_passes() -> None:
     allowed = allow(NOTHING_KNOWN)
-    assert (allowed.most, allowed.bulk, allowed.again_at) == (8, 6, None)
+    assert (allowed.most, allowed.bulk) == (8, 6)
+    assert gate.again_at(RULES, NOTHING_KNOWN, {}, NOW) is None
 
 
 def test_a_success_and_a_refusal_of_one_mail_change_nothing() -> None:
@@ -59,7 +60,7 @@ def test_trouble_matters_and_so_does_the_success_that_ends_it() -> None:
 def test_an_open_breaker_lets_nobody_pass_and_says_when_to_come_back() -> None:
     shared = after(NOTHING_KNOWN, DOWN, DOWN)
     assert allow(shared).most == 0
-    assert allow(shared).again_at == NOW + at(10)
+    assert gate.again_at(RULES, shared, {}, NOW) == NOW + at(10)
     assert shared.reason == "the provider is not available"
     assert (allow(shared, at_s=10).most, allow(shared, at_s=10).bulk) == (1, 1)
 
@@ -70,7 +71,7 @@ def test_a_wrong_password_shuts_it_at_once() -> None:
 
 def test_a_pause_that_was_asked_for_holds_for_everybody_and_is_never_shortened() -> None:
     shared = after(NOTHING_KNOWN, replace(FAST, retry_after="30"), replace(FAST, retry_after="5"))
-    assert allow(shared).again_at == NOW + at(30)
+    assert gate.again_at(RULES, shared, {}, NOW) == NOW + at(30)
     assert allow(shared, at_s=29.9).most == 0
     assert allow(shared, at_s=30).most == 8
     assert shared.breaker == CLOSED, "being too fast is no outage"
@@ -88,15 +89,18 @@ def test_too_fast_without_a_time_pauses_longer_each_time_in_a_row() -> None:
 
 def test_a_bucket_holds_back_bulk_before_it_holds_back_codes() -> None:
     rules = replace(RULES, rates=(("main", Rate(per_s=1.0, burst=4, reserve=3.0)),))
-    allowed = allow(NOTHING_KNOWN, rules, filled={"main": Bucket(tokens=3.0, at=NOW)})
+    filled = {"main": Bucket(tokens=3.0, at=NOW)}
+    allowed = allow(NOTHING_KNOWN, rules, filled=filled)
     assert (allowed.most, allowed.bulk) == (3, 0)
-    assert allowed.again_at == NOW + at(1)
+    assert gate.again_at(rules, NOTHING_KNOWN, filled, NOW) == NOW + at(1)
 
 
 def test_the_tightest_of_several_buckets_counts() -> None:
     rules = replace(RULES, rates=(("main", Rate(per_s=1.0, burst=9)), ("account", Rate(per_s=0.1, burst=2))))
     filled = {"main": Bucket(tokens=9.0, at=NOW), "account": Bucket(tokens=1.0, at=NOW)}
     assert allow(NOTHING_KNOWN, rules, filled=filled).most == 1
+    filled["account"] = Bucket(tokens=0.0, at=NOW)
+    assert gate.again_at(rules, NOTHING_KNOWN, filled, NOW) == NOW + at(10)
 
 
 def test_what_is_under_way_elsewhere_counts() -> None:
