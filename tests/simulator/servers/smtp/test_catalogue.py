@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from simulator.config import read_plan
 from simulator.provider.faults import FAULTS
 from simulator.servers.tls import Tls
 from tests.simulator.servers.smtp.dialogues import (
@@ -33,6 +34,7 @@ from tests.simulator.servers.smtp.dialogues import (
     heard,
 )
 from tests.simulator.servers.smtp.house import NOW, RAW, house, run
+from tests.simulator.servers.smtp.test_dialogue import MATRIX
 
 
 def reply(stage: str, code: int, **more: Any) -> dict[str, Any]:
@@ -235,9 +237,26 @@ CASES = [
         )
         for stage, before, said, yes, pauses in (
             ("connect", [], b"", b"220 mx.example ESMTP ready\r\n", 5),
+            ("ehlo", GREETED[:1], EHLO, b"250-mx.example\r\n", 20),
+            ("auth", GREETED, AUTH, b"235 2.7.0 ", 4),
             ("mail", GREETED, MAIL, b"250 2.1.0 sender OK\r\n", 4),
+            ("rcpt", TO_RCPT[:-1], RCPT, b"250 2.1.5 ", 4),
+            ("rset", GREETED, b"RSET\r\n", b"250 ", 2),
             ("reply", TO_DATA, MESSAGE, b"250 2.0.0 OK: queued as msg_", 9),
         )
+    ),
+    case(
+        "split: data",
+        {"fault": "drip", "stage": "data", "size_bytes": 5, "delay_s": 0.5},
+        says=[*TO_RCPT, (DATA, b"354 "), (MESSAGE, b"250 ")],
+        waits=[0.5] * 4,
+        booked=1,
+    ),
+    case(
+        "split: quit",
+        {"fault": "drip", "stage": "quit", "size_bytes": 5, "delay_s": 0.5},
+        says=[*GREETED, (QUIT, b"221 2.0.0 bye\r\n"), (b"", EOF)],
+        waits=[0.5] * 2,
     ),
     # --- slowness ---
     case(
@@ -258,6 +277,20 @@ CASES = [
         {"fault": "tarpit", "stage": "mail", "delay_s": 1, "each": "octet"},
         says=[*GREETED, (MAIL, b"250 2.1.0 sender OK\r\n")],
         waits=[1.0] * 21,
+    ),
+    *(
+        case(
+            f"tarpit: from {stage} on",
+            {"fault": "tarpit", "stage": stage, "delay_s": 9},
+            says=[*before, (said, yes), (NOOP if stage != "data" else MESSAGE, b"250 ")],
+            waits=[9.0, 9.0],
+            booked=1 if stage == "data" else 0,
+        )
+        for stage, before, said, yes in (
+            ("auth", GREETED, AUTH, b"235 "),
+            ("rcpt", TO_RCPT[:-1], RCPT, b"250 "),
+            ("data", TO_RCPT, DATA, b"354 "),
+        )
     ),
     # --- the end of a connection ---
     case(
@@ -316,6 +349,28 @@ CASES = [
                 b"451 Authentication failed: Maximum credits exceeded\r\n",
                 [],
             ),
+        )
+    ),
+    *(
+        case(
+            f"throttled at {stage}",
+            {"fault": "throttle", "stage": stage},
+            says=[*before, (said, b"451 4.7.0 too many messages"), *after],
+        )
+        for stage, before, said, after in (
+            # RFC 5321, section 3.1: whoever is greeted like this may only leave.
+            ("connect", [], b"", [(EHLO, b"503 "), (QUIT, b"221 ")]),
+            ("data", TO_RCPT, DATA, [(NOOP, b"250 ")]),
+            ("message", TO_DATA, MESSAGE, [(NOOP, b"250 ")]),
+        )
+    ),
+    # --- what nobody sees on this wire ---
+    *(
+        case(f"{fault['fault']}: a yes like any other", fault, says=[*TO_DATA, (MESSAGE, b"250 ")], booked=1)
+        for fault in (
+            {"fault": "accept_then_drop"},
+            {"fault": "fate", "fate": "hard_bounce"},
+            {"fault": "webhook_early"},
         )
     ),
 ]
@@ -424,9 +479,19 @@ def test_starttls_refused_is_gone_on_without(tls: Tls) -> None:
     run(story())
 
 
-def test_every_fault_that_only_smtp_has_is_in_the_catalogue() -> None:
-    named = {rule["fault"] for it in CASES for rule in it.rules} | {"break_handshake", "bad_certificate"}
-    assert {name for name, fault in FAULTS.items() if set(fault.stages) == {"smtp"}} <= named
+def cells_of(rules: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Return fault and stage of each rule, whatever it calls them."""
+    setup = read_plan({"rule": rules}, "a case")
+    return {(each.fault.name, stage) for each in setup.plan.rules for _, stage in each.stages}
+
+
+def test_every_fault_at_every_stage_is_in_a_catalogue() -> None:
+    """A fault or a stage that is new has no case yet: write one, here or in the matrix of `test_dialogue.py`."""
+    seen = set().union(*(cells_of(it.rules) for it in CASES))
+    seen |= {(str(name), str(stage)) for name, stage in (param.values for param in MATRIX)}
+    seen |= {(name, "starttls") for name in ("break_handshake", "bad_certificate")}  # Above.
+
+    assert {(name, stage) for name, fault in FAULTS.items() for stage in fault.stages.get("smtp", ())} == seen
 
 
 def test_greylisting() -> None:
