@@ -117,6 +117,7 @@ class Docket:
     provider_id: str | None
     last_error: str | None
     last_code: int | None
+    provider: str | None = None  # where the last attempt went
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
     bar: Bar | None = None  # why it must not go, as the data said when it was claimed
 

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import (
     Column,
     Connection,
+    Double,
     Integer,
     MetaData,
     String,
@@ -30,7 +31,7 @@ from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeEngine
 
 from reference_sender.outbox.engine import StoreTrouble
-from reference_sender.outbox.schema import SPELLED, metadata, outbox_schema, outgoing_email
+from reference_sender.outbox.schema import SPELLED, UtcDateTime, metadata, outbox_schema, outgoing_email
 
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
 
@@ -43,6 +44,8 @@ class Step:
     what: str
     columns: tuple[tuple[str, str, TypeEngine[Any]], ...] = ()
     """(table, column, type); each may be null, because there are rows already."""
+    filled: tuple[tuple[str, str, TypeEngine[Any], str], ...] = ()
+    """(table, column, type, default); the rows that are there get the default, and so does who does not know it."""
     tables: tuple[Table, ...] = ()
 
 
@@ -61,6 +64,45 @@ STEPS: tuple[Step, ...] = (
                 "outbox_schema",
                 _frozen,
                 Column("version", Integer, primary_key=True, autoincrement=False),
+                **SPELLED,
+            ),
+        ),
+    ),
+    Step(
+        version=3,
+        what="mails have a class and remember their provider; what all workers know of a provider is kept",
+        columns=(
+            ("outgoing_email", "provider", String(64)),
+            ("email_attempt", "provider", String(64)),
+        ),
+        filled=(("outgoing_email", "mail_class", String(32), "confirmation"),),
+        tables=(
+            Table(
+                "outbox_gate",
+                _frozen,
+                Column("provider", String(64), primary_key=True),
+                Column("position", String(16), nullable=False),
+                Column("in_a_row", Integer, nullable=False),
+                Column("good", Integer, nullable=False),
+                Column("bad", Integer, nullable=False),
+                Column("since", UtcDateTime),
+                Column("until", UtcDateTime),
+                Column("trips", Integer, nullable=False),
+                Column("probes", Integer, nullable=False),
+                Column("passed", Integer, nullable=False),
+                Column("throttles", Integer, nullable=False),
+                Column("paused_until", UtcDateTime),
+                Column("well_since", UtcDateTime),
+                Column("reason", _Words),
+                Column("updated_at", UtcDateTime, nullable=False),
+                **SPELLED,
+            ),
+            Table(
+                "outbox_bucket",
+                _frozen,
+                Column("name", String(64), primary_key=True),
+                Column("tokens", Double, nullable=False),
+                Column("at", UtcDateTime, nullable=False),
                 **SPELLED,
             ),
         ),
@@ -135,9 +177,14 @@ def _take(connection: Connection, step: Step) -> None:
     # broke off in the middle is there by half.
     database = inspect(connection)
     preparer = connection.dialect.identifier_preparer
-    for table_name, name, kind in step.columns:
-        if name not in {each["name"] for each in database.get_columns(table_name)}:
-            spelled = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
+    columns = [(table_name, Column(name, kind)) for table_name, name, kind in step.columns]
+    columns += [
+        (table_name, Column(name, kind, nullable=False, server_default=default))
+        for table_name, name, kind, default in step.filled
+    ]
+    for table_name, column in columns:
+        if column.name not in {each["name"] for each in database.get_columns(table_name)}:
+            spelled = CreateColumn(column).compile(dialect=connection.dialect)
             connection.execute(text(f"ALTER TABLE {preparer.quote(table_name)} ADD COLUMN {spelled}"))
     for table in step.tables:
         table.create(connection, checkfirst=True)

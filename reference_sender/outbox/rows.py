@@ -35,6 +35,8 @@ DOCKET_COLUMNS = (
     _row.provider_id,
     _row.last_error,
     _row.last_code,
+    _row.provider,
+    _row.mail_class,
 )
 
 AT = bindparam("at", type_=_row.updated_at.type)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     DateTime,
     Dialect,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -121,6 +122,7 @@ outgoing_email = Table(
     Column("template", String(255)),
     Column("parameters", _Words),  # JSON
     Column("priority", Integer, nullable=False),  # higher goes first
+    Column("mail_class", String(32), nullable=False, server_default="confirmation"),  # see `policy.classes`
     Column("expires_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     # Where it stands.
@@ -136,6 +138,7 @@ outgoing_email = Table(
     Column("may_repeat", Boolean, nullable=False),  # the recipient may get a second copy, knowingly
     Column("if_not_sent", StateName),  # unknown rows: where to go once "not sent" is proved
     # What came of it.
+    Column("provider", String(64)),  # where the last attempt went; a mail in doubt never goes elsewhere
     Column("provider_id", String(255)),
     Column("last_error", _Words),
     Column("last_code", Integer),
@@ -177,6 +180,7 @@ email_attempt = Table(
     Column("id", _Id, primary_key=True),
     Column("email_id", _Id, ForeignKey("outgoing_email.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("token", Integer, nullable=False),
+    Column("provider", String(64)),  # whom it asked
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime, nullable=False),
     Column("phase", String(16)),
@@ -188,6 +192,38 @@ email_attempt = Table(
     Column("decision", String(16), nullable=False),
     Column("reason", _Words, nullable=False),
     Column("late", Boolean, nullable=False),  # the lease was lost: it is kept as evidence and changed nothing
+    **SPELLED,
+)
+
+outbox_gate = Table(
+    "outbox_gate",
+    metadata,
+    # What all workers know of a provider; one row each, made when there is something to know.
+    Column("provider", String(64), primary_key=True),
+    Column("position", String(16), nullable=False),  # of the breaker: closed, open, half-open
+    Column("in_a_row", Integer, nullable=False),  # failures
+    Column("good", Integer, nullable=False),  # in the window that began at `since`
+    Column("bad", Integer, nullable=False),
+    Column("since", UtcDateTime),  # half-open: when this round of probes began
+    Column("until", UtcDateTime),  # open: end of the pause; half-open: when probes without a word are lost
+    Column("trips", Integer, nullable=False),  # pauses in a row
+    Column("probes", Integer, nullable=False),  # half-open: so many are out
+    Column("passed", Integer, nullable=False),  # half-open: so many came back well
+    Column("throttles", Integer, nullable=False),  # so often in a row it said "too fast"
+    Column("paused_until", UtcDateTime),  # it wants nobody to come before
+    Column("well_since", UtcDateTime),  # when the breaker closed last
+    Column("reason", _Words),  # for people
+    Column("updated_at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
+
+outbox_bucket = Table(
+    "outbox_bucket",
+    metadata,
+    # The tokens of a rate, and the moment at which there were so many.
+    Column("name", String(64), primary_key=True),
+    Column("tokens", Double, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
     **SPELLED,
 )
 

@@ -19,7 +19,7 @@ from reference_sender.cli import cli, main, run
 from reference_sender.life import State
 from reference_sender.message import idempotency_key_for
 from reference_sender.outbox.engine import open_engine
-from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.schema import metadata, outgoing_email
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.wiring import Parts
@@ -34,6 +34,8 @@ MAIL = {
     "subject": "Grüße",
     "text": "Thank you",
 }
+
+TABLES = ", ".join(metadata.tables)
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
     first = call(url, "init")
     assert (first.exit_code, first.stdout) == (
         0,
-        f"created outgoing_email, email_attempt, outbox_schema in {url}\n",
+        f"created {TABLES} in {url}\n",
     )
     say(url, MAIL)
     second = call(url, "init")
@@ -87,7 +89,7 @@ def test_init_may_be_repeated_and_keeps_what_is_there(url: str) -> None:
     third = call(url, "init", "--recreate")
     assert (third.exit_code, third.stdout) == (
         0,
-        f"created outgoing_email, email_attempt, outbox_schema anew, empty, in {url}\n",
+        f"created {TABLES} anew, empty, in {url}\n",
     )
     assert states(url) == []
 

@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from sqlalchemy import DefaultClause
+
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.message import Mail
 from reference_sender.outbox.migrations import BroughtUp
@@ -31,7 +33,10 @@ Row = Mapping[str, Any]
 
 SPEAKS_SQL = "a part of it asks the outbox in SQL, which there is not at the model level"
 
-_BLANK: Row = {column.name: None for column in outgoing_email.columns}
+_BLANK: Row = {
+    column.name: column.server_default.arg if isinstance(column.server_default, DefaultClause) else None
+    for column in outgoing_email.columns
+}
 _BLANK_ATTEMPT: Row = {column.name: None for column in email_attempt.columns}
 #: The columns that a docket is read from; what the store finds out beside them is not in the row.
 _FACTS = tuple(column.name for column in DOCKET_COLUMNS if column.name != "key")

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.migrations import BroughtUp
+from reference_sender.outbox.schema import metadata
 from tests.reference_sender.outbox.benches import SqlBench
 
 
@@ -15,7 +16,7 @@ def test_everything_can_be_dropped_and_created_again(own: SqlBench) -> None:
     outbox.put()
     assert store.create() == BroughtUp()
     assert len(store.standings()) == 1
-    assert store.create(recreate=True).created == ("outgoing_email", "email_attempt", "outbox_schema")
+    assert store.create(recreate=True).created == tuple(metadata.tables)
     assert store.standings() == []
 
 
