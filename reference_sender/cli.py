@@ -21,6 +21,7 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender import __version__
+from reference_sender.clock import SystemClock
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import Attachment, InvalidMail, Mail, check_event_key, parse_mail
@@ -169,6 +170,12 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
     type=click.Path(path_type=Path),
     help="A file that goes along. May be given several times.",
 )
+@click.option(
+    "--wake-to",
+    envvar="OUTBOX_WAKE_TO",
+    show_envvar=True,
+    help="amqp://… of a RabbitMQ: tell the workers that there is mail (see `work --wake-from`).",
+)
 @click.pass_obj
 def enqueue_command(
     parts: Parts,
@@ -184,11 +191,12 @@ def enqueue_command(
     parameters: tuple[str, ...],
     folder: Path,
     files: tuple[Path, ...],
+    wake_to: str | None,
 ) -> None:
     """Put a mail into the outbox. It is sent by `work`."""
-    with _open(parts, database_url) as store:
+    with _open(parts, database_url) as store, _notifying(wake_to) as notify:
         if jsonl:
-            _answer_lines(parts, store, Templates(folder))
+            _answer_lines(parts, store, Templates(folder), notify)
             return
         if not key or not sender or not recipients:
             raise click.UsageError("--key, --from and --to are needed (or --jsonl)")
@@ -212,6 +220,7 @@ def enqueue_command(
         done = _enqueue(
             parts, store, mail, key=key, template=template, parameters=given if template else None
         )
+        notify()
         what = "enqueued" if done.created else "was there already"
         for message_id in done.message_ids:
             click.echo(f"{key} {what}: {message_id}")
@@ -222,7 +231,8 @@ def enqueue_command(
 @click.pass_obj
 def work(parts: Parts, /, **values: Any) -> None:
     """Send what is in the outbox, until SIGTERM."""
-    asyncio.run(_work(_built(parts, values)))
+    with _sentences():
+        asyncio.run(_work(_built(parts, values)))
 
 
 @cli.command()
@@ -314,6 +324,26 @@ def _open(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[St
             store.engine.dispose()
 
 
+@contextmanager
+def _notifying(url: str | None) -> Iterator[Callable[[], None]]:
+    """What to call after a commit, so that workers look at once."""
+    if url is None:
+        yield lambda: None
+        return
+    with _sentences():
+        try:
+            from reference_sender.wakeups import Notifier
+        except ImportError as error:
+            raise InvalidSettings(
+                f"--wake-to is given and {error.name} is not installed; install mailproof[rabbitmq]"
+            ) from error
+        notifier = Notifier(url, log=JsonLog(sys.stderr, SystemClock()))
+    try:
+        yield notifier.notify
+    finally:
+        notifier.close()
+
+
 def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
     with _sentences():
         sender = build(options_from(values), replace(parts, log=JsonLog(sys.stderr, parts.clock)))
@@ -402,11 +432,14 @@ _FIELDS = frozenset(
 )
 
 
-def _answer_lines(parts: Parts, store: Store, templates: Templates) -> None:
+def _answer_lines(parts: Parts, store: Store, templates: Templates, notify: Callable[[], None]) -> None:
     """The JSON-lines process: one request a line, one answer a line, until the input ends."""
     for line in sys.stdin.buffer:
         if line.strip():
-            click.echo(json.dumps(_answer(parts, store, templates, line), ensure_ascii=False))
+            answer = _answer(parts, store, templates, line)
+            click.echo(json.dumps(answer, ensure_ascii=False))
+            if answer.get("created"):
+                notify()
 
 
 def _answer(parts: Parts, store: Store, templates: Templates, line: bytes) -> dict[str, Any]:

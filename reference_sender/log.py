@@ -40,6 +40,17 @@ def quiet(event: str, /, **facts: object) -> None:
     """A log that says nothing."""
 
 
+class Both:
+    """Tells everybody who wants to know, in this order."""
+
+    def __init__(self, *logs: Log) -> None:
+        self._logs = logs
+
+    def __call__(self, event: str, /, **facts: object) -> None:
+        for log in self._logs:
+            log(event, **facts)
+
+
 class JsonLog:
     """Writes each event as one JSON object on one line."""
 

@@ -7,6 +7,7 @@ Must not hold: SQL, sockets, the rules themselves (`policy.lookup`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -59,12 +60,14 @@ class Reconciler:
         clock: Clock,
         lookup: Lookup | None = None,
         log: Log = quiet,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._lookup = lookup
         self._log = log
+        self._beat = beat
         self._woken = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -76,6 +79,7 @@ class Reconciler:
                 self._woken.clear()
                 try:
                     await self.run_once()
+                    self._beat()
                 except Exception as error:
                     # The database or the look-up is away: the rows wait, and so do we.
                     self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
@@ -112,7 +116,15 @@ class Reconciler:
             moved = await asyncio.to_thread(self._store.resolve, docket, decision, now=self._clock.now())
             if moved and decision.state is not State.UNKNOWN:
                 resolved += 1
-                self._log("reconciled", id=docket.id, state=decision.state.value, reason=decision.reason)
+                self._log(
+                    "reconciled",
+                    id=docket.id,
+                    key=docket.key,
+                    message_id=docket.message_id,
+                    state=decision.state.value,
+                    reason=decision.reason,
+                    provider_id=decision.provider_id,
+                )
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
 
     async def _judge(self, docket: Docket) -> Decision:

@@ -12,14 +12,14 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from sqlalchemy import Engine
 
 from reference_sender.clock import Clock, SystemClock, random_source
 from reference_sender.life import Parcel
-from reference_sender.log import Log, quiet
+from reference_sender.log import Both, Log, quiet
 from reference_sender.message import idempotency_key_for
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.store import Store
@@ -30,6 +30,9 @@ from reference_sender.policy.evidence import Evidence, Outcome, Wire
 from reference_sender.policy.settings import InvalidSettings, Policy, Settings
 from reference_sender.reconciler import Lookup, Reconciler
 from reference_sender.worker import Transport, Worker, frozen_key
+
+if TYPE_CHECKING:
+    from reference_sender.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +171,23 @@ OPTIONS: tuple[Option, ...] = (
         kind=float,
     ),
     Option(
+        name="metrics",
+        envvar="OUTBOX_METRICS",
+        help="HOST:PORT for Prometheus' /metrics and for /health; without it nothing listens. Port 0: any free one.",
+    ),
+    Option(
+        name="health_s",
+        envvar="OUTBOX_HEALTH_S",
+        help="/health turns red when a loop has not looked for so long, or for ten of its turns.",
+        kind=float,
+        default=60.0,
+    ),
+    Option(
+        name="wake_from",
+        envvar="OUTBOX_WAKE_FROM",
+        help="amqp://… of a RabbitMQ: look for mail as soon as somebody notifies, not only at the next poll.",
+    ),
+    Option(
         name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
     ),
 )
@@ -205,6 +225,9 @@ class Options:
     smtp_user: str | None
     smtp_password: str | None = field(repr=False)
     smtp_tls: str
+    metrics: tuple[str, int] | None
+    health_s: float
+    wake_from: str | None = field(repr=False)
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
@@ -256,6 +279,9 @@ def options_from(values: Mapping[str, Any]) -> Options:
         smtp_user=told["smtp_user"] or None,
         smtp_password=told["smtp_password"],
         smtp_tls=told["smtp_tls"],
+        metrics=None if told["metrics"] is None else _place(told["metrics"]),
+        health_s=_positive("OUTBOX_HEALTH_S", told["health_s"]),
+        wake_from=told["wake_from"] or None,
     )
 
 
@@ -300,6 +326,20 @@ def _check_url(url: str, *, with_key: bool) -> None:
         raise InvalidSettings(
             "PROVIDER_URL holds a user name and PROVIDER_API_KEY is set, and a request can carry only one of them"
         )
+
+
+def _place(text: str) -> tuple[str, int]:
+    """Read HOST:PORT, with brackets around an IPv6 address."""
+    host, _, port = text.rpartition(":")
+    if not host.strip("[]") or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise InvalidSettings(f"OUTBOX_METRICS is {text!r}; write it like 127.0.0.1:9464")
+    return host.strip("[]"), int(port)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise InvalidSettings(f"{name} is {value:g}; it must be a number of seconds greater than zero")
+    return value
 
 
 def _check_http_words(path: str, key_header: str) -> None:
@@ -370,6 +410,16 @@ class Parts:
     reconciler: type[Reconciler] = Reconciler
 
 
+class Companion(Protocol):
+    """Something that goes along while the sender works."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        """End it; may take a moment."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """The built sender."""
@@ -379,16 +429,25 @@ class Sender:
     reconciler: Reconciler
     rng: random.Random
     closers: tuple[Callable[[], Awaitable[None]], ...]
+    companions: tuple[Companion, ...] = ()
 
     async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
         """Work and reconcile until `stop`, then drain and close."""
-        reconciling = asyncio.create_task(self.reconciler.run(stop))
+        started: list[Companion] = []
+        reconciling: asyncio.Task[None] | None = None
         try:
+            for companion in self.companions:
+                companion.start()
+                started.append(companion)
+            reconciling = asyncio.create_task(self.reconciler.run(stop))
             await self.worker.run(stop, ready=ready)
         finally:
             stop.set()
-            reconciling.cancel()
-            await asyncio.gather(reconciling, return_exceptions=True)
+            if reconciling is not None:
+                reconciling.cancel()
+                await asyncio.gather(reconciling, return_exceptions=True)
+            for companion in reversed(started):
+                await asyncio.to_thread(companion.close)
             await self.close()
 
     async def close(self) -> None:
@@ -406,29 +465,93 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     transport = (parts.transport or _transport)(options)
     lookup = (parts.lookup or _lookup)(options)
     settings = options.settings
+    watch = _watch(options, parts, store)
+    log = parts.log if watch is None else Both(parts.log, watch.metrics)
+    worker = parts.worker(
+        store=store,
+        transport=parts.around_transport(transport),
+        settings=settings,
+        clock=parts.clock,
+        rng=rng,
+        classify=parts.classify,
+        backoff=parts.backoff,
+        key_of=parts.key_of,
+        log=log,
+        **({} if watch is None else {"beat": watch.beat_of("worker")}),
+    )
+    reconciler = parts.reconciler(
+        store=store,
+        settings=settings,
+        clock=parts.clock,
+        lookup=lookup,
+        log=log,
+        **({} if watch is None else {"beat": watch.beat_of("reconciler")}),
+    )
+    if watch is not None:
+        watch.in_flight = lambda: worker.in_flight
     return Sender(
         store=store,
-        worker=parts.worker(
-            store=store,
-            transport=parts.around_transport(transport),
-            settings=settings,
-            clock=parts.clock,
-            rng=rng,
-            classify=parts.classify,
-            backoff=parts.backoff,
-            key_of=parts.key_of,
-            log=parts.log,
-        ),
-        reconciler=parts.reconciler(
-            store=store, settings=settings, clock=parts.clock, lookup=lookup, log=parts.log
-        ),
+        worker=worker,
+        reconciler=reconciler,
         rng=rng,
         closers=(transport.close, *([lookup.close] if lookup else [])),
+        companions=tuple(c for c in (watch, _listener(options, worker, log)) if c is not None),
     )
 
 
 # The imports below are late on purpose: a sender that speaks SMTP does not load an HTTP client, and the other way
 # round; enqueuing loads neither. It halves the time to the first mail after a start.
+
+
+def _watch(options: Options, parts: Parts, store: Store) -> Watch | None:
+    if options.metrics is None:
+        return None
+    from reference_sender.watch import Watch
+
+    return Watch(
+        place=options.metrics,
+        store=store,
+        settings=options.settings,
+        patience_s=options.health_s,
+        clock=parts.clock,
+        log=parts.log,
+    )
+
+
+class _Waking:
+    """Passes wake-ups from the broker on to the worker, in the worker's loop."""
+
+    def __init__(self, options: Options, worker: Worker, log: Log) -> None:
+        from reference_sender.wakeups import Listener
+
+        assert options.wake_from is not None, "nobody else makes one"
+        self._worker = worker
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listener = Listener(options.wake_from, self._wake, log=log)
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener.start()
+
+    def _wake(self) -> None:
+        assert self._loop is not None, "it listens only after its start"
+        self._loop.call_soon_threadsafe(self._worker.wake)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def _listener(options: Options, worker: Worker, log: Log) -> _Waking | None:
+    if options.wake_from is None:
+        return None
+    try:
+        return _Waking(options, worker, log)
+    except ImportError as error:
+        raise InvalidSettings(_missing("OUTBOX_WAKE_FROM", error, "rabbitmq")) from error
+
+
+def _missing(envvar: str, error: ImportError, extra: str) -> str:
+    return f"{envvar} is set and {error.name} is not installed; install mailproof[{extra}]"
 
 
 def _transport(options: Options) -> ClosableTransport:

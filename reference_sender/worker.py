@@ -71,6 +71,7 @@ class Worker:
         backoff: Backoff = backoff_s,
         key_of: Callable[[Parcel], str] = frozen_key,
         log: Log = quiet,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -81,10 +82,16 @@ class Worker:
         self._backoff = backoff
         self._key_of = key_of
         self._log = log
+        self._beat = beat
         self._running: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._full = True
         """The last look for mail may have left some behind for want of room."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many mails are under way."""
+        return len(self._running)
 
     def wake(self) -> None:
         """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
@@ -101,6 +108,7 @@ class Worker:
                 try:
                     await self.work_once()
                     failures = 0
+                    self._beat()
                     if not announced:
                         ready()
                         announced = True
@@ -199,6 +207,7 @@ class Worker:
         self, parcel: Parcel, decision: Decision, evidence: Evidence | None, started_at: datetime
     ) -> None:
         """Write the decision, and keep trying while the lease lasts: a lost answer would cost us doubt."""
+        decided_at = self._clock.now()
         while True:
             try:
                 held = await asyncio.to_thread(
@@ -224,13 +233,18 @@ class Worker:
         self._log(
             "decided" if held else "late",
             id=parcel.id,
+            key=parcel.key,
             token=parcel.token,
             message_id=parcel.message_id,
             attempt=parcel.attempts,
             state=decision.state.value,
             reason=decision.reason,
+            provider_id=decision.provider_id,
+            wire=evidence.wire.value if evidence else None,
             phase=evidence.phase.value if evidence else None,
             code=evidence.code if evidence else None,
+            seconds=(decided_at - started_at).total_seconds(),
+            waited_s=(decided_at - parcel.queued_at).total_seconds(),
             next_attempt_at=decision.next_attempt_at.isoformat() if decision.next_attempt_at else None,
         )
 

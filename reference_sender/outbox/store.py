@@ -8,6 +8,7 @@ Must not hold: queries (they are with their noun), decisions about what an answe
 from __future__ import annotations
 
 from reference_sender.outbox.claims import Claims
+from reference_sender.outbox.depths import Depths
 from reference_sender.outbox.doubts import Doubts
 from reference_sender.outbox.enqueueing import Enqueued, enqueue, rows_of
 from reference_sender.outbox.reading import Reading, Standing, Tally
@@ -18,5 +19,5 @@ from reference_sender.outbox.tables import Tables
 __all__ = ["Enqueued", "Standing", "Store", "Tally", "enqueue", "rows_of"]
 
 
-class Store(Tables, Claims, Settling, Doubts, Requeueing, Reading):
+class Store(Tables, Claims, Settling, Doubts, Requeueing, Reading, Depths):
     """An outbox in a database."""

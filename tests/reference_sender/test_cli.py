@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -468,6 +469,16 @@ def test_a_real_process_sends_finishes_on_sigterm_and_exits_with_zero(url: str) 
         writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"id": "m1"}  ')
         await writer.drain()
 
+    def watched(said: bytes) -> tuple[bytes, bytes]:
+        """What the running sender says of itself."""
+        facts = next(
+            json.loads(line) for line in said.splitlines() if json.loads(line)["event"] == "monitoring"
+        )
+        with urllib.request.urlopen(f"{facts['url']}/metrics", timeout=10) as answer:
+            metrics = answer.read()
+        with urllib.request.urlopen(f"{facts['url']}/health", timeout=10) as answer:
+            return metrics, answer.read()
+
     async def steps() -> tuple[int | None, bytes]:
         async with serving(script) as port:
             process = await asyncio.create_subprocess_exec(
@@ -477,7 +488,7 @@ def test_a_real_process_sends_finishes_on_sigterm_and_exits_with_zero(url: str) 
                 "work",
                 env=os.environ
                 | {"OUTBOX_DATABASE_URL": url, "PROVIDER_URL": f"http://127.0.0.1:{port}"}
-                | {"OUTBOX_CONCURRENCY": "1"},
+                | {"OUTBOX_CONCURRENCY": "1", "OUTBOX_METRICS": "127.0.0.1:0"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
@@ -485,8 +496,12 @@ def test_a_real_process_sends_finishes_on_sigterm_and_exits_with_zero(url: str) 
             assert process.stderr is not None
             assert await asyncio.wait_for(process.stdout.readline(), 20) == b"ready\n"
             await asyncio.wait_for(received.wait(), 20)
+            said = await asyncio.wait_for(process.stderr.readline(), 20)
+            metrics, health = await asyncio.to_thread(watched, said)
+            assert b"outbox_in_flight 1.0" in metrics
+            assert b'state="pending"} 1.0' in metrics
+            assert b'"ok": true' in health
             process.send_signal(signal.SIGTERM)
-            said = b""
             while b"draining" not in said:
                 said += await asyncio.wait_for(process.stderr.readline(), 20)
             release.set()

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from reference_sender.log import JsonLog, cause_of, quiet
+from reference_sender.log import Both, JsonLog, cause_of, quiet
 from tests.reference_sender.samples import NOW, ManualClock
 
 
@@ -22,6 +22,12 @@ def test_an_event_is_one_json_line_with_its_facts() -> None:
 
 def test_the_quiet_log_says_nothing() -> None:
     quiet("decided", id=1)
+
+
+def test_several_may_listen() -> None:
+    one, other = io.StringIO(), io.StringIO()
+    Both(JsonLog(one, ManualClock()), JsonLog(other, ManualClock()))("decided", id=1)
+    assert one.getvalue() == other.getvalue() != ""
 
 
 def test_the_cause_is_what_the_driver_said_in_one_line() -> None:

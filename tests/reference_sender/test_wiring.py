@@ -49,6 +49,11 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"smtp_password": "sec\x00ret"}, "SMTP_PASSWORD holds a line break or another control character"),
         ({"smtp_host": "mail\n"}, "SMTP_HOST holds"),
         ({"smtp_host": " "}, "SMTP_HOST is empty"),
+        ({"metrics": "9464"}, "OUTBOX_METRICS is '9464'; write it like"),
+        ({"metrics": "127.0.0.1:x"}, "OUTBOX_METRICS is '127.0.0.1:x'"),
+        ({"metrics": "127.0.0.1:70000"}, "OUTBOX_METRICS is"),
+        ({"metrics": ":1"}, "OUTBOX_METRICS is ':1'"),
+        ({"health_s": 0.0}, "OUTBOX_HEALTH_S is 0; it must be a number of seconds greater than zero"),
         ({"smtp_port": 0}, "SMTP_PORT is 0; it must be between 1 and 65535"),
         ({"smtp_port": 65_536}, "SMTP_PORT is 65536"),
         ({"smtp_port": -1}, "SMTP_PORT is -1"),
@@ -94,6 +99,12 @@ def test_what_could_never_be_sent_is_refused_at_start_and_no_secret_is_told(
 )
 def test_what_is_only_unusual_is_taken(values: dict[str, object]) -> None:
     assert options_from(URL | values).transport is Wire.HTTP
+
+
+def test_a_broker_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    options = options_from(URL | {"database_url": f"sqlite:///{tmp_path / 'o.db'}", "wake_from": "localhost"})
+    with pytest.raises(InvalidSettings, match="the broker's URL is 'localhost'; write it like amqp://"):
+        build(options)
 
 
 def test_each_wire_has_defaults_of_its_own() -> None:

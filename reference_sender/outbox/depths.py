@@ -1,0 +1,72 @@
+"""How deep the queues are: unfinished mails and those that want a person, by state and class.
+
+One query a state, each by the index of that state, so that a million finished rows cost nothing.
+Must not hold: anything that writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from reference_sender.life import State
+from reference_sender.outbox.rows import in_state
+from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.transactions import Transactions
+
+_row = outgoing_email.c
+
+#: The states that are looked at: somebody still has to do something about a mail in one of them.
+DEEP = (State.PENDING, State.SENDING, State.UNKNOWN, State.FAILED, State.DEAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """One queue."""
+
+    state: State
+    mail_class: str
+    count: int
+    oldest_s: float
+    """Since the oldest was put in (or queued again)."""
+    overdue_s: float
+    """Since the earliest next attempt, if that is in the past."""
+
+
+_DEPTHS = {
+    state: select(
+        func.count().label("mails"),
+        func.min(_row.queued_at).label("oldest"),
+        func.min(_row.next_attempt_at).label("due"),
+    ).where(in_state(state))
+    for state in DEEP
+}
+
+
+class Depths(Transactions):
+    """What alarms look at."""
+
+    def depths(self, *, now: datetime) -> list[Depth]:
+        """Every queue that is not empty."""
+        found: list[Depth] = []
+        with self._read() as connection:
+            for state, query in _DEPTHS.items():
+                for row in connection.execute(query):
+                    if not row.mails:
+                        continue
+                    found.append(
+                        Depth(
+                            state=state,
+                            mail_class="all",
+                            count=row.mails,
+                            oldest_s=_since(row.oldest, now),
+                            overdue_s=_since(row.due, now),
+                        )
+                    )
+        return found
+
+
+def _since(then: datetime | None, now: datetime) -> float:
+    return 0.0 if then is None else max((now - then).total_seconds(), 0.0)

@@ -1,0 +1,65 @@
+"""Depths: how many mails are in each queue and how old the oldest is; finished ones are not even looked at."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import create_engine, insert, text
+
+from reference_sender.life import State
+from reference_sender.outbox.depths import _DEPTHS, DEEP
+from reference_sender.outbox.schema import metadata, outgoing_email
+from reference_sender.outbox.store import Store, rows_of
+from tests.reference_sender.outbox.benches import SqlBench
+from tests.reference_sender.samples import MAIL, NOW
+
+
+def put(outbox: SqlBench, key: str, state: State, *, age_s: float = 0, due_in_s: float | None = 0) -> None:
+    born = NOW - timedelta(seconds=age_s)
+    (row,) = rows_of(MAIL, key=key, now=born)
+    row |= {"state": state, "next_attempt_at": None}
+    if due_in_s is not None:
+        row["next_attempt_at"] = NOW + timedelta(seconds=due_in_s)
+    with outbox.begin() as connection:
+        connection.execute(insert(outgoing_email).values(row))
+
+
+def test_an_empty_outbox_has_no_queues(store: Store) -> None:
+    assert store.depths(now=NOW) == []
+
+
+def test_each_state_that_wants_somebody_is_counted(outbox: SqlBench, store: Store) -> None:
+    put(outbox, "waits", State.PENDING, age_s=50, due_in_s=-20)
+    put(outbox, "later", State.PENDING, age_s=10, due_in_s=300)
+    put(outbox, "under-way", State.SENDING, age_s=5, due_in_s=None)
+    put(outbox, "dead", State.DEAD, age_s=900, due_in_s=None)
+    put(outbox, "done", State.ACCEPTED, age_s=900, due_in_s=None)
+    found = {(d.state, d.count, d.oldest_s, d.overdue_s) for d in store.depths(now=NOW)}
+    assert found == {
+        (State.PENDING, 2, 50.0, 20.0),
+        (State.SENDING, 1, 5.0, 0.0),
+        (State.DEAD, 1, 900.0, 0.0),
+    }
+
+
+def test_a_mail_that_is_due_later_is_not_overdue(outbox: SqlBench, store: Store) -> None:
+    put(outbox, "later", State.PENDING, due_in_s=60)
+    (depth,) = store.depths(now=NOW)
+    assert depth.overdue_s == 0
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.SENDING, State.UNKNOWN])
+def test_history_is_not_read(state: State) -> None:
+    """The plan of SQLite tells it; the other two have the same indexes."""
+    engine = create_engine("sqlite://")
+    query = str(_DEPTHS[state].compile(engine, compile_kwargs={"literal_binds": True}))
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        plan = str(connection.execute(text(f"EXPLAIN QUERY PLAN {query}")).all())
+    engine.dispose()
+    assert "USING INDEX outgoing_email_" in plan
+
+
+def test_finished_states_are_not_looked_at() -> None:
+    assert not {State.ACCEPTED, State.EXPIRED, State.SUPPRESSED} & set(DEEP)

@@ -1,0 +1,81 @@
+"""The watch: one sender with its metrics and its health, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from reference_sender.life import State
+from reference_sender.outbox.depths import Depth
+from reference_sender.policy.settings import InvalidSettings
+from reference_sender.watch import Watch
+from tests.reference_sender.samples import ManualClock, settings
+
+
+class Store:
+    """An outbox with one queue."""
+
+    def depths(self, *, now: datetime) -> Iterable[Depth]:
+        return [Depth(state=State.PENDING, mail_class="code", count=7, oldest_s=1, overdue_s=0)]
+
+
+def watch(clock: ManualClock, said: list[tuple[str, dict[str, Any]]], port: int = 0, **changes: Any) -> Watch:
+    def hear(event: str, /, **facts: Any) -> None:
+        said.append((event, facts))
+
+    return Watch(
+        place=("127.0.0.1", port),
+        store=Store(),
+        settings=settings(**changes),
+        patience_s=60,
+        clock=clock,
+        log=hear,
+    )
+
+
+def test_a_sender_is_watched_from_start_to_close() -> None:
+    clock, said = ManualClock(), list[tuple[str, dict[str, Any]]]()
+    watched = watch(clock, said)
+    watched.start()
+    try:
+        ((event, facts),) = said
+        assert event == "monitoring"
+        with urllib.request.urlopen(f"{facts['url']}/metrics", timeout=10) as answer:
+            assert b'outbox_mails{class="code",state="pending"} 7.0' in answer.read()
+        with urllib.request.urlopen(f"{facts['url']}/health", timeout=10) as answer:
+            assert json.load(answer)["ok"] is True
+        clock.advance(1000)
+        watched.beat_of("reconciler")()
+        with pytest.raises(urllib.error.HTTPError, match="503") as caught:
+            urllib.request.urlopen(f"{facts['url']}/health", timeout=10)
+        with caught.value as answer:
+            (why,) = json.load(answer)["why"]
+        assert why.startswith("the worker has not come back")
+        taken = watch(clock, [], port=int(facts["url"].rsplit(":", 1)[1]))
+        with pytest.raises(
+            InvalidSettings, match=r"OUTBOX_METRICS is 127\.0\.0\.1:\d+, and nobody can listen"
+        ):
+            taken.start()
+    finally:
+        watched.close()
+        watched.close()  # twice does no harm
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        urllib.request.urlopen(f"{facts['url']}/health", timeout=10)
+
+
+def test_a_loop_has_ten_turns_at_least() -> None:
+    """Who polls every minute is not dead after one."""
+    clock = ManualClock()
+    watched = watch(clock, [], poll_s=60.0)
+    clock.advance(599)
+    watched.beat_of("reconciler")()
+    assert watched.health().ok
+    clock.advance(2)
+    watched.beat_of("reconciler")()
+    assert not watched.health().ok
