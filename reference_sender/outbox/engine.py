@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, Select, create_engine, event, make_url
+from sqlalchemy import (
+    Connection,
+    Engine,
+    PoolProxiedConnection,
+    Select,
+    Table,
+    create_engine,
+    event,
+    make_url,
+)
 
 from reference_sender.outbox.schema import outgoing_email
 
@@ -83,31 +92,57 @@ def check_version(connection: Connection) -> None:
         )
 
 
-def insert_unless_there(backend: str, rows: Sequence[dict[str, Any]]) -> Any:
+def insert_unless_there(
+    backend: str,
+    rows: Sequence[dict[str, Any]],
+    *,
+    table: Table = outgoing_email,
+    key: Sequence[str] = ("idempotency_key",),
+) -> Any:
     """INSERT that leaves rows alone whose key is there. Its rowcount is the number of new ones."""
     # Late imports: the words of one database cost a tenth of the start-up time of those who do not speak them.
     match backend:
         case "sqlite":
             from sqlalchemy.dialects.sqlite import insert as into_sqlite
 
-            return (
-                into_sqlite(outgoing_email)
-                .values(list(rows))
-                .on_conflict_do_nothing(index_elements=["idempotency_key"])
+            return into_sqlite(table).values(list(rows)).on_conflict_do_nothing(index_elements=list(key))
+        case "postgresql":
+            from sqlalchemy.dialects.postgresql import insert as into_postgresql
+
+            return into_postgresql(table).values(list(rows)).on_conflict_do_nothing(index_elements=list(key))
+        case "mysql":
+            from sqlalchemy.dialects.mysql import insert as into_mysql
+
+            # IGNORE would cut off what is too long as well; who makes the rows has refused that before.
+            return into_mysql(table).values(list(rows)).prefix_with("IGNORE")
+        case _:
+            raise StoreTrouble(_unsupported(backend))
+
+
+def insert_or_update(
+    backend: str, row: dict[str, Any], *, table: Table, key: Sequence[str], update: Sequence[str]
+) -> Any:
+    """INSERT of one row, or where its key is there UPDATE of these columns. Either way its lock is ours."""
+    match backend:
+        case "sqlite":
+            from sqlalchemy.dialects.sqlite import insert as into_sqlite
+
+            lite = into_sqlite(table).values(row)
+            return lite.on_conflict_do_update(
+                index_elements=list(key), set_={name: lite.excluded[name] for name in update}
             )
         case "postgresql":
             from sqlalchemy.dialects.postgresql import insert as into_postgresql
 
-            return (
-                into_postgresql(outgoing_email)
-                .values(list(rows))
-                .on_conflict_do_nothing(index_elements=["idempotency_key"])
+            post = into_postgresql(table).values(row)
+            return post.on_conflict_do_update(
+                index_elements=list(key), set_={name: post.excluded[name] for name in update}
             )
         case "mysql":
             from sqlalchemy.dialects.mysql import insert as into_mysql
 
-            # IGNORE would cut off what is too long as well; `rows_of` has refused that before.
-            return into_mysql(outgoing_email).values(list(rows)).prefix_with("IGNORE")
+            mine = into_mysql(table).values(row)
+            return mine.on_duplicate_key_update({name: mine.inserted[name] for name in update})
         case _:
             raise StoreTrouble(_unsupported(backend))
 

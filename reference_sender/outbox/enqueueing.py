@@ -25,6 +25,7 @@ from reference_sender.message import (
 )
 from reference_sender.outbox.engine import as_it_is_now, insert_unless_there
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.policy.classes import MailClass
 from reference_sender.templates import frozen
 
 _row = outgoing_email.c
@@ -126,6 +127,7 @@ def rows_of(
                 "raw": render(single(mail, recipient), message_id, now),
                 "template": template,
                 "parameters": None if parameters is None else frozen(parameters),
+                "mail_class": MailClass.CONFIRMATION.value,
                 "priority": priority,
                 "expires_at": expires_at,
                 "created_at": now,

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Connection,
     Double,
+    ForeignKey,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -47,9 +50,25 @@ class Step:
     filled: tuple[tuple[str, str, TypeEngine[Any], str], ...] = ()
     """(table, column, type, default); the rows that are there get the default, and so does who does not know it."""
     tables: tuple[Table, ...] = ()
+    indexes: tuple[tuple[str, str, tuple[str, ...], str], ...] = ()
+    """(table, name, columns, only): an index of the rows for which `only` holds, or of all where there is no such."""
 
 
 _frozen = MetaData()
+
+_Id = BigInteger().with_variant(Integer, "sqlite")
+_Bytes = LargeBinary(2**32 - 1)
+# What foreign keys lead to; only its number is needed to make them.
+_mail = Table("outgoing_email", _frozen, Column("id", _Id, primary_key=True))
+_attachment = Table(
+    "email_attachment",
+    _frozen,
+    Column("digest", String(64), primary_key=True),
+    Column("content", _Bytes, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+    Column("used_at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
 
 STEPS: tuple[Step, ...] = (
     Step(
@@ -70,10 +89,17 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         version=3,
-        what="mails have a class and remember their provider; what all workers know of a provider is kept",
+        what="classes of mail, providers and what is known of them, attachments by reference, suppression, dependencies, "
+        "order, superseding, campaigns",
         columns=(
             ("outgoing_email", "provider", String(64)),
             ("email_attempt", "provider", String(64)),
+            ("outgoing_email", "attachments", _Words),
+            ("outgoing_email", "depends_on", String(255)),
+            ("outgoing_email", "ordering_key", String(255)),
+            ("outgoing_email", "slot", String(255)),
+            ("outgoing_email", "campaign", String(80)),
+            ("outgoing_email", "hold_until", UtcDateTime()),
         ),
         filled=(("outgoing_email", "mail_class", String(32), "confirmation"),),
         tables=(
@@ -105,6 +131,69 @@ STEPS: tuple[Step, ...] = (
                 Column("at", UtcDateTime, nullable=False),
                 **SPELLED,
             ),
+            _attachment,
+            Table(
+                "email_attachment_use",
+                _frozen,
+                Column("email_id", _Id, ForeignKey(_mail.c.id, ondelete="CASCADE"), primary_key=True),
+                Column("digest", String(64), ForeignKey(_attachment.c.digest), primary_key=True, index=True),
+                **SPELLED,
+            ),
+            Table(
+                "ordering_lane",
+                _frozen,
+                Column("ordering_key", String(255), primary_key=True),
+                Column("enqueued_at", UtcDateTime, nullable=False),
+                **SPELLED,
+            ),
+            Table(
+                "suppression",
+                _frozen,
+                Column("address", String(320), primary_key=True),
+                Column("kind", String(16), primary_key=True),
+                Column("reason", String(32), nullable=False),
+                Column("source", String(255), nullable=False),
+                Column("since", UtcDateTime, nullable=False),
+                Column("until", UtcDateTime),
+                **SPELLED,
+            ),
+            Table(
+                "campaign",
+                _frozen,
+                Column("name", String(80), primary_key=True),
+                Column("state", String(16), nullable=False),
+                Column("sender", _Words, nullable=False),
+                Column("mail_class", String(32), nullable=False),
+                Column("template", String(255), nullable=False),
+                Column("parameters", _Words, nullable=False),
+                Column("audience", _Words, nullable=False),
+                Column("page_rows", Integer, nullable=False),
+                Column("gap_s", Double, nullable=False),
+                Column("begins_at", UtcDateTime, nullable=False),
+                Column("ends_at", UtcDateTime),
+                Column("cursor", _Words),
+                Column("next_at", UtcDateTime, nullable=False),
+                Column("pages", Integer, nullable=False),
+                Column("members", Integer, nullable=False),
+                Column("enqueued", Integer, nullable=False),
+                Column("known", Integer, nullable=False),
+                Column("suppressed", Integer, nullable=False),
+                Column("refused", Integer, nullable=False),
+                Column("created_at", UtcDateTime, nullable=False),
+                Column("updated_at", UtcDateTime, nullable=False),
+                **SPELLED,
+            ),
+        ),
+        indexes=(
+            ("outgoing_email", "outgoing_email_slot", ("slot", "id"), "slot IS NOT NULL"),
+            (
+                "outgoing_email",
+                "outgoing_email_ordering_key",
+                ("ordering_key", "state"),
+                "ordering_key IS NOT NULL",
+            ),
+            ("outgoing_email", "outgoing_email_hold_until", ("hold_until",), "hold_until IS NOT NULL"),
+            ("outgoing_email", "outgoing_email_campaign", ("campaign", "state"), "campaign IS NOT NULL"),
         ),
     ),
 )
@@ -188,6 +277,10 @@ def _take(connection: Connection, step: Step) -> None:
             connection.execute(text(f"ALTER TABLE {preparer.quote(table_name)} ADD COLUMN {spelled}"))
     for table in step.tables:
         table.create(connection, checkfirst=True)
+    for table_name, name, columns, only in step.indexes:
+        if name not in {each["name"] for each in database.get_indexes(table_name)}:
+            where = "" if connection.dialect.name == "mysql" else f" WHERE {only}"
+            connection.execute(text(f"CREATE INDEX {name} ON {table_name} ({', '.join(columns)}){where}"))
     connection.execute(insert(outbox_schema), {"version": step.version})
 
 

@@ -1,7 +1,8 @@
 """The tables of the outbox as this version has them, and how times and states are stored.
 
 `outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened;
-`outbox_schema` says which version the tables have. A change here is a step in `migrations`.
+`suppression` who must not be written to; `email_attachment` the contents that mails name, each once; `ordering_lane`
+and `campaign` what their names say. `outbox_schema` says which version the tables have. A change here is a step in `migrations`.
 Must not hold: queries.
 """
 
@@ -124,6 +125,11 @@ outgoing_email = Table(
     Column("priority", Integer, nullable=False),  # higher goes first
     Column("mail_class", String(32), nullable=False, server_default="confirmation"),  # see `policy.classes`
     Column("expires_at", UtcDateTime),
+    Column("attachments", _Words),  # what was cut out of `raw`, and where it belongs: `attachments`
+    Column("depends_on", String(255)),  # the event key of a mail that must be accepted before
+    Column("ordering_key", String(255)),  # one under way per key, in the order of enqueue
+    Column("slot", String(255)),  # of mails with the same slot only the newest is worth sending
+    Column("campaign", String(80)),
     Column("created_at", UtcDateTime, nullable=False),
     # Where it stands.
     Column("queued_at", UtcDateTime, nullable=False),  # what the age cap counts from; a requeue sets it anew
@@ -131,6 +137,8 @@ outgoing_email = Table(
     Column("attempts", Integer, nullable=False),
     Column("tries", Integer, nullable=False),  # claims since queued_at; the back-off grows with it
     Column("next_attempt_at", UtcDateTime),
+    # Pending without a next attempt: it waits for another mail, and no longer than until this. See `waiting`.
+    Column("hold_until", UtcDateTime),
     Column("lease_until", UtcDateTime),
     Column("token", Integer, nullable=False),  # the fence: goes up with each claim and each move by others
     Column("in_doubt", Boolean, nullable=False),  # the running attempt may already have been accepted
@@ -173,6 +181,85 @@ _index_of(State.UNKNOWN, "outgoing_email_doubt", outgoing_email.c.next_attempt_a
 Index("outgoing_email_dedupe_key", outgoing_email.c.dedupe_key)
 Index("outgoing_email_message_id", outgoing_email.c.message_id)
 Index("outgoing_email_provider_id", outgoing_email.c.provider_id)
+
+# What few mails have: the index holds those, and costs the others nothing.
+for _name, _columns in (
+    ("slot", (outgoing_email.c.slot, outgoing_email.c.id)),
+    ("ordering_key", (outgoing_email.c.ordering_key, outgoing_email.c.state)),
+    ("hold_until", (outgoing_email.c.hold_until,)),
+    ("campaign", (outgoing_email.c.campaign, outgoing_email.c.state)),
+):
+    Index(f"outgoing_email_{_name}", *_columns, info={"only": text(f"{_name} IS NOT NULL")})
+
+ordering_lane = Table(
+    "ordering_lane",
+    metadata,
+    # Locked by whoever enqueues under this key: numbers are given in the order of commits.
+    Column("ordering_key", String(255), primary_key=True),
+    Column("enqueued_at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
+
+email_attachment = Table(
+    "email_attachment",
+    metadata,
+    Column("digest", String(64), primary_key=True),  # hex SHA-256 of the content
+    Column("content", _Bytes, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+    Column(
+        "used_at", UtcDateTime, nullable=False
+    ),  # by the last enqueue; what is purged was not used since long
+    **SPELLED,
+)
+
+email_attachment_use = Table(
+    "email_attachment_use",
+    metadata,
+    Column("email_id", _Id, ForeignKey("outgoing_email.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", String(64), ForeignKey("email_attachment.digest"), primary_key=True, index=True),
+    **SPELLED,
+)
+
+suppression = Table(
+    "suppression",
+    metadata,
+    Column("address", String(320), primary_key=True),  # in lower case: `policy.suppression.canonical`
+    Column("kind", String(16), primary_key=True),  # how much it covers: all, newsletter
+    Column("reason", String(32), nullable=False),
+    Column("source", String(255), nullable=False),  # who says so: an event, a person
+    Column("since", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime),  # null: for ever
+    **SPELLED,
+)
+
+campaign = Table(
+    "campaign",
+    metadata,
+    Column("name", String(80), primary_key=True),
+    Column("state", String(16), nullable=False),  # ready, running, paused, cancelled, done
+    # What is sent to whom. Written once, at create.
+    Column("sender", _Words, nullable=False),
+    Column("mail_class", String(32), nullable=False),
+    Column("template", String(255), nullable=False),
+    Column("parameters", _Words, nullable=False),  # JSON, the same for all
+    Column("audience", _Words, nullable=False),  # JSON: where the recipients are read
+    Column("page_rows", Integer, nullable=False),
+    Column("gap_s", Double, nullable=False),  # between two mails
+    Column("begins_at", UtcDateTime, nullable=False),
+    Column("ends_at", UtcDateTime),  # after it nothing more is sent
+    # How far it is. Written in the transaction that makes the rows.
+    Column("cursor", _Words),  # JSON: behind the last page
+    Column("next_at", UtcDateTime, nullable=False),  # when the next mail is due
+    Column("pages", Integer, nullable=False),  # the fence: two runners cannot both write the same page
+    Column("members", Integer, nullable=False),  # that were read
+    Column("enqueued", Integer, nullable=False),
+    Column("known", Integer, nullable=False),  # that had their row already
+    Column("suppressed", Integer, nullable=False),
+    Column("refused", Integer, nullable=False),  # that cannot be written to: no address, a parameter missing
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
 
 email_attempt = Table(
     "email_attempt",

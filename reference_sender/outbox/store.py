@@ -14,10 +14,11 @@ from reference_sender.outbox.enqueueing import Enqueued, enqueue, rows_of
 from reference_sender.outbox.reading import Reading, Standing, Tally
 from reference_sender.outbox.requeue import Requeueing
 from reference_sender.outbox.settling import Settling
+from reference_sender.outbox.suppression import Suppressions
 from reference_sender.outbox.tables import Tables
 
 __all__ = ["Enqueued", "Standing", "Store", "Tally", "enqueue", "rows_of"]
 
 
-class Store(Tables, Claims, Settling, Doubts, Requeueing, Reading, Depths):
+class Store(Tables, Claims, Settling, Doubts, Requeueing, Reading, Depths, Suppressions):
     """An outbox in a database."""

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from reference_sender.outbox.engine import open_engine
-from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.schema import metadata, outbox_schema
 from reference_sender.outbox.store import Store
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.databases import KINDS, database
@@ -28,8 +28,9 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def outbox(place: Store) -> SqlBench:
     with place.engine.begin() as connection:
-        connection.execute(email_attempt.delete())
-        connection.execute(outgoing_email.delete())
+        for table in reversed(metadata.sorted_tables):
+            if table is not outbox_schema:
+                connection.execute(table.delete())
         for statement in _COUNT_ANEW[place.engine.dialect.name]:
             connection.execute(text(statement))
     return SqlBench(place)

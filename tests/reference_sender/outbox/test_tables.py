@@ -24,8 +24,8 @@ def test_a_missing_table_is_one_sentence(own: SqlBench) -> None:
     store = own.store
     store.check()
     with store.engine.begin() as connection:
-        connection.execute(text("DROP TABLE email_attempt"))
-        connection.execute(text("DROP TABLE outgoing_email"))
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(text(f"DROP TABLE {table.name}"))
     with pytest.raises(StoreTrouble, match="run `reference-sender init` first"):
         store.check()
 
