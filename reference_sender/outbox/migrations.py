@@ -277,10 +277,10 @@ def _take(connection: Connection, step: Step) -> None:
             connection.execute(text(f"ALTER TABLE {preparer.quote(table_name)} ADD COLUMN {spelled}"))
     for table in step.tables:
         table.create(connection, checkfirst=True)
-    for table_name, name, columns, only in step.indexes:
+    for table_name, name, names, only in step.indexes:
         if name not in {each["name"] for each in database.get_indexes(table_name)}:
             where = "" if connection.dialect.name == "mysql" else f" WHERE {only}"
-            connection.execute(text(f"CREATE INDEX {name} ON {table_name} ({', '.join(columns)}){where}"))
+            connection.execute(text(f"CREATE INDEX {name} ON {table_name} ({', '.join(names)}){where}"))
     connection.execute(insert(outbox_schema), {"version": step.version})
 
 
