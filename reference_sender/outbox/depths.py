@@ -37,10 +37,14 @@ class Depth:
 
 _DEPTHS = {
     state: select(
+        _row.mail_class,
         func.count().label("mails"),
         func.min(_row.queued_at).label("oldest"),
         func.min(_row.next_attempt_at).label("due"),
-    ).where(in_state(state))
+    )
+    .where(in_state(state))
+    .group_by(_row.mail_class)
+    .order_by(_row.mail_class)
     for state in DEEP
 }
 
@@ -54,12 +58,10 @@ class Depths(Transactions):
         with self._read() as connection:
             for state, query in _DEPTHS.items():
                 for row in connection.execute(query):
-                    if not row.mails:
-                        continue
                     found.append(
                         Depth(
                             state=state,
-                            mail_class="all",
+                            mail_class=row.mail_class,
                             count=row.mails,
                             oldest_s=_since(row.oldest, now),
                             overdue_s=_since(row.due, now),

@@ -36,6 +36,7 @@ from sqlalchemy.types import TypeEngine
 from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.schema import SPELLED, UtcDateTime, metadata, outbox_schema, outgoing_email
 
+_Id = BigInteger().with_variant(Integer, "sqlite")
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
 
 
@@ -52,6 +53,8 @@ class Step:
     tables: tuple[Table, ...] = ()
     indexes: tuple[tuple[str, str, tuple[str, ...], str], ...] = ()
     """(table, name, columns, only): an index of the rows for which `only` holds, or of all where there is no such."""
+    partial: tuple[tuple[str, str, str, str], ...] = ()
+    """(table, index, columns, rows that are in it); only where the database has indexes of some rows."""
 
 
 _frozen = MetaData()
@@ -100,8 +103,15 @@ STEPS: tuple[Step, ...] = (
             ("outgoing_email", "slot", String(255)),
             ("outgoing_email", "campaign", String(80)),
             ("outgoing_email", "hold_until", UtcDateTime()),
+            ("outgoing_email", "traceparent", String(64)),
+            ("outgoing_email", "content_hash", String(64)),
+            ("outgoing_email", "erased_at", UtcDateTime()),
         ),
         filled=(("outgoing_email", "mail_class", String(32), "confirmation"),),
+        partial=(
+            ("outgoing_email", "outgoing_email_failed", "queued_at", "state = 'failed'"),
+            ("outgoing_email", "outgoing_email_dead", "queued_at", "state = 'dead'"),
+        ),
         tables=(
             Table(
                 "outbox_gate",
@@ -121,6 +131,17 @@ STEPS: tuple[Step, ...] = (
                 Column("well_since", UtcDateTime),
                 Column("reason", _Words),
                 Column("updated_at", UtcDateTime, nullable=False),
+                **SPELLED,
+            ),
+            Table(
+                "operator_access",
+                _frozen,
+                Column("id", _Id, primary_key=True),
+                Column("at", UtcDateTime, nullable=False, index=True),
+                Column("operator", String(64), nullable=False),
+                Column("action", String(32), nullable=False),
+                Column("email_id", _Id, index=True),
+                Column("detail", _Words),
                 **SPELLED,
             ),
             Table(
@@ -281,6 +302,11 @@ def _take(connection: Connection, step: Step) -> None:
         if name not in {each["name"] for each in database.get_indexes(table_name)}:
             where = "" if connection.dialect.name == "mysql" else f" WHERE {only}"
             connection.execute(text(f"CREATE INDEX {name} ON {table_name} ({', '.join(names)}){where}"))
+    if connection.dialect.name != "mysql":
+        for table_name, index, indexed, only in step.partial:
+            connection.execute(
+                text(f"CREATE INDEX IF NOT EXISTS {index} ON {table_name} ({indexed}) WHERE {only}")
+            )
     connection.execute(insert(outbox_schema), {"version": step.version})
 
 

@@ -122,6 +122,7 @@ outgoing_email = Table(
     # What it was rendered from, for people; what is sent is `raw`.
     Column("template", String(255)),
     Column("parameters", _Words),  # JSON
+    Column("traceparent", String(64)),  # of the trace in which it was enqueued (W3C Trace Context)
     Column("priority", Integer, nullable=False),  # higher goes first
     Column("mail_class", String(32), nullable=False, server_default="confirmation"),  # see `policy.classes`
     Column("expires_at", UtcDateTime),
@@ -154,6 +155,9 @@ outgoing_email = Table(
     Column("first_attempt_at", UtcDateTime),
     Column("accepted_at", UtcDateTime),
     Column("updated_at", UtcDateTime, nullable=False),
+    # When its words were taken out again, and the SHA-256 of what it said.
+    Column("erased_at", UtcDateTime),
+    Column("content_hash", String(64)),
     CheckConstraint(
         "state IN ({})".format(", ".join(f"'{s.value}'" for s in State)), name="outgoing_email_state"
     ),
@@ -177,6 +181,14 @@ _index_of(
 )
 _index_of(State.SENDING, "outgoing_email_lease", outgoing_email.c.lease_until)
 _index_of(State.UNKNOWN, "outgoing_email_doubt", outgoing_email.c.next_attempt_at)
+# What waits for a person. MySQL finds them by the state, which its other indexes begin with.
+for _state in (State.FAILED, State.DEAD):
+    for _backend in ("sqlite", "postgresql"):
+        Index(
+            f"outgoing_email_{_state.value}",
+            outgoing_email.c.queued_at,
+            info={"only": text(f"state = '{_state.value}'")},
+        ).ddl_if(dialect=_backend)
 # The ways from a question to a row: the event, the mail as the recipient has it, the provider's name for it.
 Index("outgoing_email_dedupe_key", outgoing_email.c.dedupe_key)
 Index("outgoing_email_message_id", outgoing_email.c.message_id)
@@ -301,6 +313,19 @@ outbox_gate = Table(
     Column("well_since", UtcDateTime),  # when the breaker closed last
     Column("reason", _Words),  # for people
     Column("updated_at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
+
+operator_access = Table(
+    "operator_access",
+    metadata,
+    # Who looked at whose mail, or changed something by hand. It outlives the mails, so it refers to them by number only.
+    Column("id", _Id, primary_key=True),
+    Column("at", UtcDateTime, nullable=False, index=True),
+    Column("operator", String(64), nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("email_id", _Id, index=True),
+    Column("detail", _Words),
     **SPELLED,
 )
 

@@ -15,10 +15,18 @@ from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
 
 
-def put(outbox: SqlBench, key: str, state: State, *, age_s: float = 0, due_in_s: float | None = 0) -> None:
+def put(
+    outbox: SqlBench,
+    key: str,
+    state: State,
+    *,
+    age_s: float = 0,
+    due_in_s: float | None = 0,
+    mail_class: str = "confirmation",
+) -> None:
     born = NOW - timedelta(seconds=age_s)
     (row,) = rows_of(MAIL, key=key, now=born)
-    row |= {"state": state, "next_attempt_at": None}
+    row |= {"state": state, "next_attempt_at": None, "mail_class": mail_class}
     if due_in_s is not None:
         row["next_attempt_at"] = NOW + timedelta(seconds=due_in_s)
     with outbox.begin() as connection:
@@ -35,12 +43,14 @@ def test_each_state_that_wants_somebody_is_counted(outbox: SqlBench, store: Stor
     put(outbox, "under-way", State.SENDING, age_s=5, due_in_s=None)
     put(outbox, "dead", State.DEAD, age_s=900, due_in_s=None)
     put(outbox, "done", State.ACCEPTED, age_s=900, due_in_s=None)
-    found = {(d.state, d.count, d.oldest_s, d.overdue_s) for d in store.depths(now=NOW)}
-    assert found == {
-        (State.PENDING, 2, 50.0, 20.0),
-        (State.SENDING, 1, 5.0, 0.0),
-        (State.DEAD, 1, 900.0, 0.0),
-    }
+    put(outbox, "login", State.PENDING, age_s=3, mail_class="code")
+    found = [(d.state, d.mail_class, d.count, d.oldest_s, d.overdue_s) for d in store.depths(now=NOW)]
+    assert found == [
+        (State.PENDING, "code", 1, 3.0, 0.0),
+        (State.PENDING, "confirmation", 2, 50.0, 20.0),
+        (State.SENDING, "confirmation", 1, 5.0, 0.0),
+        (State.DEAD, "confirmation", 1, 900.0, 0.0),
+    ]
 
 
 def test_a_mail_that_is_due_later_is_not_overdue(outbox: SqlBench, store: Store) -> None:
@@ -49,7 +59,7 @@ def test_a_mail_that_is_due_later_is_not_overdue(outbox: SqlBench, store: Store)
     assert depth.overdue_s == 0
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.SENDING, State.UNKNOWN])
+@pytest.mark.parametrize("state", DEEP)
 def test_history_is_not_read(state: State) -> None:
     """The plan of SQLite tells it; the other two have the same indexes."""
     engine = create_engine("sqlite://")
