@@ -2,7 +2,7 @@
 
 `outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened;
 `suppression` who must not be written to; `email_attachment` the contents that mails name, each once; `ordering_lane`
-and `campaign` what their names say. `outbox_schema` says which version the tables have. A change here is a step in `migrations`.
+and `campaign` what their names say; `webhook_event` what the provider told afterwards, `delivery_fact` what it means. `outbox_schema` says which version the tables have. A change here is a step in `migrations`.
 Must not hold: queries.
 """
 
@@ -28,6 +28,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     text,
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -154,6 +155,7 @@ outgoing_email = Table(
     Column("raw_answer", _Words),
     Column("first_attempt_at", UtcDateTime),
     Column("accepted_at", UtcDateTime),
+    Column("last_event_at", UtcDateTime),  # the newest thing that the provider told of it afterwards
     Column("updated_at", UtcDateTime, nullable=False),
     # When its words were taken out again, and the SHA-256 of what it said.
     Column("erased_at", UtcDateTime),
@@ -336,6 +338,41 @@ outbox_bucket = Table(
     Column("name", String(64), primary_key=True),
     Column("tokens", Double, nullable=False),
     Column("at", UtcDateTime, nullable=False),
+    **SPELLED,
+)
+
+webhook_event = Table(
+    "webhook_event",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("source", String(32), nullable=False),  # webhook or mail
+    Column("event_id", String(255), nullable=False),
+    Column("raw", _Bytes, nullable=False),  # as it came
+    Column("received_at", UtcDateTime, nullable=False),
+    # new, waiting: `next_look_at` says for when; applied, ignored, parked: done with.
+    Column("state", String(16), nullable=False),
+    Column("reason", _Words),
+    Column("looks", Integer, nullable=False),  # the fence: goes up whenever somebody has dealt with it
+    Column("next_look_at", UtcDateTime, index=True),
+    Column("email_id", _Id, index=True),  # of the mail it is about; that may be gone
+    Column("settled_at", UtcDateTime, index=True),
+    # The same event told again is the same row: whoever told it got a 2xx, and nothing is counted twice.
+    UniqueConstraint("source", "event_id", name="webhook_event_once"),
+    **SPELLED,
+)
+
+delivery_fact = Table(
+    "delivery_fact",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("email_id", _Id, ForeignKey("outgoing_email.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", String(16), nullable=False),  # `events.kinds`
+    Column("happened_at", UtcDateTime, nullable=False),
+    Column("provider_id", String(255)),
+    Column("detail", _Words),  # what the recipient's server said
+    Column("recorded_at", UtcDateTime, nullable=False),
+    # The same fact under another event id is the same fact.
+    UniqueConstraint("email_id", "kind", "happened_at", name="delivery_fact_once"),
     **SPELLED,
 )
 

@@ -19,8 +19,55 @@ SOONEST_S = 1.0
 LATEST_S = 900.0
 
 
+class Fate(StrEnum):
+    """Where an event stands."""
+
+    NEW = "new"
+    WAITING = "waiting"  # to be looked at again: its mail is not there yet, or still moving
+    APPLIED = "applied"
+    IGNORED = "ignored"  # nothing that concerns a mail
+    PARKED = "parked"  # a person should look: unreadable, contradictory, or of a mail that never came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An event as it was kept."""
+
+    id: int
+    source: str  # webhook or mail
+    event_id: str
+    raw: bytes
+    received_at: datetime
+    looks: int  # how often somebody has dealt with it; every write about it is fenced by this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What an event says became of a mail, as it is stored."""
+
+    kind: str
+    happened_at: datetime
+    provider_id: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What an event comes to: for itself, for its mail, for the address. Written in one transaction."""
+
+    fate: Fate
+    reason: str
+    look_again_at: datetime | None = None
+    docket: Docket | None = None
+    """The mail it is about, as it was seen."""
+    move: Decision | None = None
+    fact: Fact | None = None
+    suppress: tuple[str, str] | None = None
+    """Address and reason."""
+
+
 class Course(StrEnum):
-    """What becomes of the event."""
+    """What becomes of an event about a mail of ours."""
 
     KEPT = "kept"  # the fact is noted; the event is done with
     LATER = "later"  # look again: the row is still moving
