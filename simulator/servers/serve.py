@@ -36,6 +36,7 @@ from simulator.servers.archive import Archive
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
 from simulator.servers.control.app import ELSEWHERE
 from simulator.servers.control.context import Context
+from simulator.servers.descriptors import raise_limit
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
@@ -469,4 +470,6 @@ def _at_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
 
 def serve(options: Options, started: Callable[[Service], None] = lambda service: None) -> None:
     """Serve until SIGTERM or SIGINT. `started` is called when everything is up. Raises `ServeError`."""
+    # Each connection is a descriptor, and a shell's usual limit is a thousand.
+    raise_limit()
     asyncio.run(_serve(options, started))
