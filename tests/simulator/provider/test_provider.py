@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -430,3 +432,44 @@ def test_hash_seeds_do_not_matter() -> None:
 
     assert len(outputs) == 1
     assert b"msg_" in outputs.pop()
+
+
+# --- memory -----------------------------------------------------------------------------------------
+
+
+def things_in(it: Provider) -> int:
+    """Return of how many objects a provider consists, all the way down."""
+    seen: set[int] = set()
+    ahead: list[object] = [it]
+    while ahead:
+        thing = ahead.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(thing))
+        ahead += gc.get_referents(thing)
+    return len(seen)
+
+
+def test_memory_does_not_grow_with_the_mails() -> None:
+    """simple.mailserver#7: 150 GB after 200,000 mails. What a store keeps need not be held here as well."""
+    it = provider(
+        planned(
+            rule(ReplyWith(code=451), ("smtp", "rcpt"), ("http", "accept"), when=When(every=3)),
+            limits=Limits(per_minute=5),
+        )
+    )
+    account = it.account("default", NOW)
+    account.ledger.window = account.aftermath.events.kept = 40
+    sizes = []
+    for number in range(600):
+        for dialect in ("smtp", "native"):
+            send(it, mail(f"{number % 7}@example.org", dialect=dialect), after(number * 4.0))
+        it.records()
+        it.stirred()
+        it.account("default", NOW).aftermath.events.advance(after(number * 4.0))
+        if number % 100 == 99:
+            gc.collect()
+            sizes.append(things_in(it))
+
+    assert booked(it) <= 40 + 5
+    assert max(sizes[2:]) <= 1.25 * max(sizes[:2]), sizes

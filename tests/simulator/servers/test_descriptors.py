@@ -93,11 +93,12 @@ def resident_kb(pid: int) -> int:
     return int(found[1])
 
 
-def open_now(sender: Sender, wire: str) -> int:
-    """Return how many connections the server counts."""
-    told = sender.say(request(method="GET", path="/metrics")).see().body.decode()
-    found = re.search(rf'^simulator_connections{{wire="{wire}"}} (\d+)', told, re.MULTILINE)
-    assert found is not None
+def open_now(simulator: Process, wire: str) -> int:
+    """Return how many connections the server counts. The one that asks is one of HTTP."""
+    with Sender(simulator.http, timeout_s=60.0) as sender:
+        told = sender.say(request(method="GET", path="/metrics")).see()
+    found = re.search(rf'^simulator_connections{{wire="{wire}"}} (\d+)', told.body.decode(), re.MULTILINE)
+    assert found is not None, told
     return int(found[1])
 
 
@@ -110,7 +111,7 @@ def test_ten_thousand_idle_connections_on_each_wire(tmp_path: Path) -> None:
             f"only {number} connections: this system allows a process {allowed} open files "
             f"(ulimit -Hn), {CONNECTIONS + SPARE} are needed\n"
         )
-    with Process(tmp_path) as simulator, Sender(simulator.http) as sender:
+    with Process(tmp_path) as simulator:
         pid = simulator.process.pid
         before = resident_kb(pid)
         for wire, address in (("http", simulator.http), ("smtp", simulator.smtp)):
@@ -121,15 +122,16 @@ def test_ten_thousand_idle_connections_on_each_wire(tmp_path: Path) -> None:
                 # Since the start: what the first wire's left behind is used again, and hides what the second's take.
                 each_kb = (resident_kb(pid) - before) / number
 
-                assert open_now(sender, wire) == number + mine
+                assert open_now(simulator, wire) == number + mine
                 assert each_kb < MOST_KB_EACH, f"{each_kb:.1f} kB for each connection of {wire}"
                 # Who comes behind them is served, and so are they.
-                assert sender.say(request(mail(), key=wire)).see().status == 200
+                with Sender(simulator.http) as sender:
+                    assert sender.say(request(mail(), key=wire)).see().status == 200
                 assert all(map(idle.still_serves, idle.sockets[:: number // 10]))
             for _ in range(1_000):
-                if open_now(sender, wire) == mine:
+                if open_now(simulator, wire) == mine:
                     break
             else:
-                pytest.fail(f"{open_now(sender, wire)} connections of {wire} are left of those that went")
+                pytest.fail(f"{open_now(simulator, wire)} connections of {wire} are left of those that went")
         code, said = simulator.end(signal.SIGTERM)
         assert (code, "Traceback" in said) == (0, False), said
