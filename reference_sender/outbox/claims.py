@@ -5,14 +5,18 @@ Must not hold: what an answer means, how an attempt ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Engine, and_, bindparam, case, exists, func, or_, select, update
+from sqlalchemy import Connection, Engine, and_, bindparam, case, exists, func, or_, select, update
 
 from reference_sender.life import Docket, Parcel, State
+from reference_sender.outbox.gated import Gated
+from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, parcel_of, rows_in
 from reference_sender.outbox.schema import outgoing_email
-from reference_sender.outbox.transactions import Transactions
+from reference_sender.policy.gate import Gate
 
 _row = outgoing_email.c
 
@@ -49,13 +53,15 @@ _TAKE = (
         (_row.tries, _row.tries + 1),
         (_row.lease_until, bindparam("leased", type_=_row.lease_until.type)),
         (_row.first_attempt_at, func.coalesce(_row.first_attempt_at, AT)),
+        # Committed before the first byte leaves: in doubt, it must be known whom to ask.
+        (_row.provider, func.coalesce(bindparam("by", type_=_row.provider.type), _row.provider)),
         (_row.updated_at, AT),
     )
 )
 _TAKEN = select(*DOCKET_COLUMNS, _row.raw).where(_row.id.in_(IDS))
 
 
-class Claims(Transactions):
+class Claims(Gated):
     """Rows into the hands of a worker."""
 
     def __init__(self, engine: Engine) -> None:
@@ -63,23 +69,33 @@ class Claims(Transactions):
         self._in_vain = 0
         """So many claims in a row came back empty-handed."""
 
-    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+    def claim(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        lease_s: float,
+        dedupes: bool,
+        gate: Gate | None = None,
+        bulk: int | None = None,
+    ) -> list[Parcel]:
         """Take up to `limit` rows and commit `sending` for them, before the first byte of any leaves.
 
         Due rows, and rows whose lease ran out. Of the latter only those that may be repeated: the lost attempt did
         not reach its point of no return, or the provider dedupes. With `dedupes` the row is in doubt from the claim
         on, because no marker will follow; without, `mark` sets it at the point of no return.
+
+        With a `gate` only what it lets through, for its provider; of that up to `bulk` rows that are not urgent.
         """
         if self._in_vain > 1:
             # Whoever waits for mail only looks, most of the time: one statement that locks nothing.
             with self._read() as connection:
                 if not connection.execute(_TO_CLAIM[dedupes], {"at": now}).scalar():
+                    if gate is not None:
+                        gate.saw_nothing()
                     return []
         with self._write() as connection:
-            lost_rows = connection.execute(
-                _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED, {"at": now, "most": max(limit, 0)}
-            ).all()
-            due_rows = connection.execute(_DUE, {"at": now, "most": max(limit - len(lost_rows), 0)}).all()
+            lost_rows, due_rows = self._found(connection, now, limit, bulk, gate, dedupes=dedupes)
             rows = [*lost_rows, *due_rows]
             if not rows:
                 self._in_vain += 1
@@ -95,12 +111,30 @@ class Claims(Transactions):
                     reason="lease ran out",
                 )
             ids = [row.id for row in rows]
-            connection.execute(
-                _TAKE, {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
-            )
+            taking = {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
+            connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
             claimed = connection.execute(_TAKEN, {"ids": ids}).all()
         by_id = {row.id: row for row in claimed}
         return [parcel_of(by_id[i]) for i in ids]
+
+    def _found(
+        self,
+        connection: Connection,
+        now: datetime,
+        limit: int,
+        bulk: int | None,
+        gate: Gate | None,
+        *,
+        dedupes: bool,
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Locked rows to take, lost ones and due ones, with id and token."""
+        most = max(limit, 0)
+        if gate is not None:
+            place = self._place(connection, now, unmarked=not dedupes)
+            return pass_through(place, gate, room=most, bulk=most if bulk is None else max(bulk, 0), now=now)
+        lost_query = _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED
+        lost_rows = connection.execute(lost_query, {"at": now, "most": most}).all()
+        return lost_rows, connection.execute(_DUE, {"at": now, "most": most - len(lost_rows)}).all()
 
     def mark(self, docket: Docket, *, now: datetime) -> bool:
         """Commit that this attempt passes its point of no return. False: the row is no longer ours, do not send."""

@@ -129,7 +129,7 @@ def went(
     good_before: int = 0,
 ) -> Breaker:
     """What an attempt that began at `began_at` changes. `good_before`: successes that nobody has told yet."""
-    if not rules.on or news is Standing.NONE:
+    if not rules.on:
         return breaker
     match breaker.position:
         case Position.OPEN:
@@ -139,11 +139,16 @@ def went(
             if breaker.since is not None and began_at < breaker.since:
                 return breaker
             return _probed(breaker, rules, news, now)
+        case Position.CLOSED if news is Standing.NONE:
+            return breaker
         case Position.CLOSED:
             return _counted(breaker, rules, news, now, good_before)
 
 
 def _probed(breaker: Breaker, rules: BreakerRules, news: Standing, now: datetime) -> Breaker:
+    if news is Standing.NONE:
+        # It did not come to an attempt: somebody else may probe.
+        return replace(breaker, probes=max(breaker.probes - 1, 0))
     if news is not Standing.GOOD:
         return _opened(breaker, rules, now)
     if breaker.passed + 1 >= rules.probes:

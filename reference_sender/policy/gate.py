@@ -14,7 +14,7 @@ from reference_sender.policy import breaker as breaking
 from reference_sender.policy import bucket as buckets_of
 from reference_sender.policy.breaker import Breaker, BreakerRules, Position, Standing
 from reference_sender.policy.bucket import Bucket, Rate
-from reference_sender.policy.evidence import Evidence, Outcome, TryLater
+from reference_sender.policy.evidence import Accepted, Evidence, Outcome, TryLater
 from reference_sender.policy.pauses import pause_s
 from reference_sender.policy.routes import Route, Share, share
 
@@ -40,6 +40,9 @@ class GateRules:
         -100
     )  # mail of this priority or lower waits until the provider has been well for a while
     patient_s: float = 60.0  # … for so long: it never hurries to catch up
+    fallback_from_s: float = (
+        60.0  # others stand in for a provider that wants nobody to come for longer than that
+    )
     throttle_pause_s: float = (
         1.0  # "too fast" without a time: the first pause, twice as long each time in a row
     )
@@ -69,15 +72,27 @@ class Allowance:
 
 
 def shut(rules: GateRules, shared: Shared, now: datetime) -> bool:
-    """Whether nothing may pass, so that other providers stand in."""
-    pause_over = shared.paused_until is None or now >= shared.paused_until
-    return not pause_over or (rules.breaker.on and shared.breaker.position is not Position.CLOSED)
+    """Whether other providers stand in for one that is known to be like this."""
+    if shared.breaker.position is not Position.CLOSED:
+        return True
+    until = shared.paused_until
+    return until is not None and now + timedelta(seconds=rules.fallback_from_s) < until
 
 
-def takes(rules: GateRules, others_shut: frozenset[str], *, is_shut: bool) -> Share:
-    """Which mail is this provider's now."""
-    names = others_shut | ({rules.provider} if is_shut else frozenset())
-    return share(rules.provider, rules.providers, rules.routes, names)
+def takes_now(rules: GateRules, known: Mapping[str, Shared], now: datetime) -> Share:
+    """Which mail is this provider's now.
+
+    It never counts itself as shut: what it may take as a probe is its own mail, whoever stands in for it.
+    """
+    others = {name for name, shared in known.items() if name != rules.provider and shut(rules, shared, now)}
+    return share(rules.provider, rules.providers, rules.routes, others)
+
+
+def counts(rules: GateRules, shared: Shared) -> bool:
+    """Whether a claim counts something that two must not count at a time."""
+    return (
+        bool(rules.domains) or rules.in_flight is not None or shared.breaker.position is not Position.CLOSED
+    )
 
 
 def patient_waits(rules: GateRules, shared: Shared, now: datetime) -> bool:
@@ -134,26 +149,34 @@ def after_claim(rules: GateRules, shared: Shared, count: int, now: datetime) -> 
     return replace(shared, breaker=breaking.taken(shared.breaker, rules.breaker, count, now))
 
 
-def matters(rules: GateRules, shared: Shared, outcome: Outcome, evidence: Evidence, now: datetime) -> bool:
+def matters(
+    rules: GateRules, shared: Shared, outcome: Outcome | None, evidence: Evidence | None, now: datetime
+) -> bool:
     """Whether an attempt changes anything, as far as this worker knows; nothing is written otherwise."""
-    after_it = after(rules, shared, outcome, evidence, now=now, began_at=now)
-    return after_it != shared or not shared.breaker.clean
+    calm = shared.breaker.clean and not shared.throttles
+    if calm and isinstance(outcome, Accepted) and evidence is not None and not evidence.limits:
+        return False  # how it is nearly always, without any arithmetic
+    return after(rules, shared, outcome, evidence, now=now, began_at=now) != shared
 
 
 def after(
     rules: GateRules,
     shared: Shared,
-    outcome: Outcome,
-    evidence: Evidence,
+    outcome: Outcome | None,
+    evidence: Evidence | None,
     *,
     now: datetime,
     began_at: datetime,
     good_before: int = 0,
 ) -> Shared:
-    """What an attempt that began at `began_at` changes for everybody."""
-    news = breaking.standing(outcome, evidence)
-    if news is Standing.NONE:
-        return shared
+    """What an attempt that began at `began_at` changes for everybody. None: it did not come to an attempt."""
+    news = Standing.NONE
+    if outcome is not None and evidence is not None:
+        news = breaking.standing(outcome, evidence)
+    if news is Standing.NONE or outcome is None or evidence is None:
+        # Whoever was to probe and did not leaves his place to another.
+        breaker = breaking.went(shared.breaker, rules.breaker, Standing.NONE, now=now, began_at=began_at)
+        return replace(shared, breaker=breaker)
     if news is Standing.GOOD and shared.breaker.clean:
         breaker = shared.breaker  # successes are counted by who sees them, and told with the next failure
     else:
@@ -175,7 +198,7 @@ def after(
         paused_until = until if paused_until is None else max(paused_until, until)
     closed_now = breaker.position is Position.CLOSED and shared.breaker.position is not Position.CLOSED
     reason = shared.reason
-    if pause > 0.0 or breaker.position is Position.OPEN or news is not Standing.GOOD:
+    if pause > 0.0 or (breaker != shared.breaker and news is not Standing.GOOD):
         reason = outcome.reason
     return replace(
         shared,
@@ -185,3 +208,40 @@ def after(
         well_since=now if closed_now else shared.well_since,
         reason=None if closed_now else reason,
     )
+
+
+class Gate:
+    """What one worker knows of the gate of its provider: the rules, what was seen last, what it has not told yet."""
+
+    def __init__(self, rules: GateRules) -> None:
+        self.rules = rules
+        self.seen = NOTHING_KNOWN
+        self.again_at: datetime | None = None
+        """When it is worth asking again, if less was allowed than there was room for."""
+        self.is_full = False
+        """Whether there may be more that could go: all that was allowed was taken."""
+        self.good = 0
+        """Successes since the last failure that was told."""
+
+    def saw(
+        self,
+        shared: Shared,
+        filled: Mapping[str, Bucket],
+        *,
+        now: datetime,
+        limited: bool,
+        is_full: bool,
+    ) -> None:
+        """A claim has been to the gate. `limited`: less was allowed than there was room for; `is_full`: all of it was taken."""
+        self.seen = shared
+        self.is_full = is_full
+        self.again_at = again_at(self.rules, shared, filled, now) if limited else None
+
+    def saw_nothing(self) -> None:
+        """A claim found nothing to claim, and did not come as far as the gate."""
+        self.is_full, self.again_at = False, None
+
+    def is_shut(self, now: datetime) -> bool:
+        """Whether, as far as this worker knows, nothing should be sent now."""
+        until = self.seen.paused_until
+        return (until is not None and now < until) or self.seen.breaker.position is Position.OPEN

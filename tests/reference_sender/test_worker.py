@@ -399,9 +399,9 @@ class _Flaky(Store):
             self.failures[method] -= 1
             raise ConnectionError("the database is away")
 
-    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+    def claim(self, **more: Any) -> list[Parcel]:
         self._maybe_fail("claim")
-        return super().claim(now=now, limit=limit, lease_s=lease_s, dedupes=dedupes)
+        return super().claim(**more)
 
     def mark(self, docket: Docket, *, now: datetime) -> bool:
         self._maybe_fail("mark")

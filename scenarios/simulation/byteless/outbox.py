@@ -19,11 +19,15 @@ from sqlalchemy import DefaultClause
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.message import Mail
 from reference_sender.outbox.migrations import BroughtUp
+from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import DOCKET_COLUMNS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
+from reference_sender.policy.bucket import Bucket
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
+from reference_sender.policy.gate import Gate, Shared
+from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency
 from scenarios.simulation.byteless.loop import refuse
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import Process
@@ -48,6 +52,9 @@ class Shelf:
     def __init__(self) -> None:
         self.emails: dict[int, Row] = {}
         self.attempts: list[Row] = []
+        self.gates: Mapping[str, Shared] = {}
+        """What all workers know of each provider; never changed, only replaced, and so are the buckets."""
+        self.buckets: Mapping[str, Bucket] = {}
         self.business: list[tuple[str, str]] = []
         """The application's own table, as (ref, recipient)."""
         self.commits = 0
@@ -60,6 +67,7 @@ class Shelf:
         other = Shelf()
         other.emails = dict(self.emails)
         other.attempts = list(self.attempts)
+        other.gates, other.buckets = self.gates, self.buckets
         other.business = list(self.business)
         return other
 
@@ -80,6 +88,7 @@ class Transaction:
         self._shelf = shelf
         self._before = shelf.emails
         self.emails = shelf.emails
+        self.gates, self.buckets = shelf.gates, shelf.buckets
         self.attempts: list[Row] = []
         self.business: list[tuple[str, str]] = []
 
@@ -87,6 +96,7 @@ class Transaction:
         self._shelf.lock.acquire()
         # Only now: whoever held the lock may have changed it.
         self._before = self.emails = self._shelf.emails
+        self.gates, self.buckets = self._shelf.gates, self._shelf.buckets
         return self
 
     def __exit__(
@@ -103,8 +113,10 @@ class Transaction:
         if isinstance(owner, Process):
             owner.passes("commit", "lost")
         shelf = self._shelf
-        if self.emails is not self._before or self.attempts or self.business:
+        known = self.gates is not shelf.gates or self.buckets is not shelf.buckets
+        if self.emails is not self._before or self.attempts or self.business or known:
             shelf.emails = self.emails
+            shelf.gates, shelf.buckets = self.gates, self.buckets
             shelf.attempts += self.attempts
             shelf.business += self.business
             shelf.commits += 1
@@ -170,19 +182,37 @@ class Outbox(Store):
 
     # -- the worker -------------------------------------------------------------------------------------------
 
-    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]:
+    def claim(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        lease_s: float,
+        dedupes: bool,
+        gate: Gate | None = None,
+        bulk: int | None = None,
+    ) -> list[Parcel]:
         # Like the original: whoever waits for mail only looks, most of the time.
         if self._in_vain > 1 and not any(_to_claim(self.engine.emails, now, dedupes=dedupes)):
+            if gate is not None:
+                gate.saw_nothing()
             return []
         with self._write() as transaction:
-            lost, due = _to_claim(transaction.emails, now, dedupes=dedupes)
-            if not (lost or due):
+            most = max(limit, 0)
+            if gate is None:
+                lost, due = _to_claim(transaction.emails, now, dedupes=dedupes)
+                lost = sorted(lost, key=_by_lease)[:most]
+                due = sorted(due, key=by_urgency)[: most - len(lost)]
+            else:
+                room = most if bulk is None else max(bulk, 0)
+                place = self._place(transaction, now, unmarked=not dedupes)
+                found = pass_through(place, gate, room=most, bulk=room, now=now)
+                lost, due = ([transaction.emails[each.id] for each in some] for some in found)
+            taken = [*lost, *due]
+            if not taken:
                 self._in_vain += 1
                 return []
             self._in_vain = 0
-            most = max(limit, 0)
-            lost = sorted(lost, key=_by_lease)[:most]
-            taken = [*lost, *sorted(due, key=_by_urgency)[: most - len(lost)]]
             for row in lost:
                 self._record(
                     transaction,
@@ -205,6 +235,7 @@ class Outbox(Store):
                         "doubted_at": now if left_in_doubt else row["doubted_at"],
                         "in_doubt": dedupes,
                         "first_attempt_at": row["first_attempt_at"] or now,
+                        "provider": row["provider"] if gate is None else gate.rules.provider,
                         "updated_at": now,
                     },
                 )
@@ -302,6 +333,13 @@ class Outbox(Store):
     def _write(self) -> Any:
         return Transaction(self.engine)
 
+    @staticmethod
+    def _place(connection: Any, now: datetime, *, unmarked: bool = False) -> ShelfPlace:
+        return ShelfPlace(connection, now, unmarked=unmarked)
+
+    def gates(self) -> dict[str, Shared]:
+        return dict(self.engine.gates)
+
     def _read(self) -> NoReturn:
         refuse(SPEAKS_SQL)
 
@@ -392,10 +430,6 @@ def _ran_out(row: Row, now: datetime) -> bool:
 
 def _by_lease(row: Row) -> tuple[Any, ...]:
     return row["lease_until"], row["id"]
-
-
-def _by_urgency(row: Row) -> tuple[Any, ...]:
-    return -row["priority"], row["next_attempt_at"], row["id"]
 
 
 def _facts(row: Row) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def test_it_always_comes_back_and_never_lets_more_than_its_probes_through(
     steps: list[tuple[str, float]],
 ) -> None:
     """Whatever happens: at most so many probes a round, and after the longest wait somebody may ask."""
-    breaker, at_s, out = CLOSED, 0.0, 0
+    breaker, at_s, out, unused = CLOSED, 0.0, 0, 0
     for step, passed_s in steps:
         at_s += passed_s
         now = NOW + later(at_s)
@@ -166,10 +166,11 @@ def test_it_always_comes_back_and_never_lets_more_than_its_probes_through(
             before = breaker
             breaker = taken(breaker, RULES, 5 if free is None else free, now)
             if breaker.since != before.since:
-                out = 0
+                out = unused = 0
             out += free or 0
-            assert breaker.position is Position.CLOSED or out <= RULES.probes + breaker.passed
+            assert breaker.position is Position.CLOSED or out <= RULES.probes + breaker.passed + unused
         else:
+            unused += step == "n"
             breaker = tell(breaker, step, at_s=at_s)
         longest = max(RULES.pause_cap_s, RULES.probe_s)
         assert room(breaker, RULES, now + later(longest)) != 0

@@ -12,6 +12,7 @@ from reference_sender.policy.bucket import Bucket, Rate
 from reference_sender.policy.classify import classify
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.gate import NOTHING_KNOWN, GateRules, Shared
+from reference_sender.policy.routes import Route
 from tests.reference_sender.samples import NOW
 
 YES = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
@@ -125,6 +126,52 @@ def test_patient_mail_waits_until_the_provider_has_been_well_for_a_while() -> No
 def test_others_stand_in_while_it_is_shut() -> None:
     opened = after(NOTHING_KNOWN, DOWN, DOWN)
     assert gate.shut(RULES, opened, NOW)
-    assert gate.shut(RULES, after(NOTHING_KNOWN, replace(FAST, retry_after="9")), NOW)
+    assert gate.shut(RULES, after(NOTHING_KNOWN, replace(FAST, retry_after="90")), NOW)
+    assert not gate.shut(RULES, after(NOTHING_KNOWN, replace(FAST, retry_after="9")), NOW)
     assert not gate.shut(RULES, after(NOTHING_KNOWN, DOWN), NOW)
     assert gate.shut(RULES, gate.after_claim(RULES, opened, 1, NOW + at(10)), NOW + at(11))
+
+
+def test_who_is_shut_still_takes_his_own_mail_to_probe_with() -> None:
+    rules = replace(RULES, providers=("main", "spare"), routes=(Route(to=("main", "spare")),))
+    known = {"main": after(NOTHING_KNOWN, DOWN, DOWN)}
+    mail = {"mail_class": "code", "sender": "a@b.c", "recipient": "a@b.c", "provider": "main"}
+    for mine, theirs in (("main", True), ("spare", True)):
+        taken = gate.takes_now(replace(rules, provider=mine), known, NOW)
+        assert taken.takes(**mail, doubted=False) is theirs
+    assert not gate.takes_now(replace(rules, provider="spare"), known, NOW).takes(**mail, doubted=True)
+
+
+def test_two_may_not_count_the_same_thing_at_a_time() -> None:
+    assert not gate.counts(RULES, NOTHING_KNOWN)
+    assert gate.counts(RULES, after(NOTHING_KNOWN, DOWN, DOWN))
+    assert gate.counts(replace(RULES, in_flight=5), NOTHING_KNOWN)
+    assert gate.counts(replace(RULES, domains={"a.test": 1}), NOTHING_KNOWN)
+
+
+def test_without_a_breaker_trouble_is_nobodys_business_but_a_pause_is() -> None:
+    rules = replace(RULES, breaker=BreakerRules(failures=0))
+    assert not gate.matters(rules, NOTHING_KNOWN, classify(DOWN), DOWN, NOW)
+    asked = replace(DOWN, retry_after="7")
+    assert gate.matters(rules, NOTHING_KNOWN, classify(asked), asked, NOW)
+
+
+def test_who_was_held_back_knows_when_to_come_again() -> None:
+    view = gate.Gate(RULES)
+    shared = after(NOTHING_KNOWN, replace(FAST, retry_after="30"))
+    view.saw(shared, {}, now=NOW, limited=True, is_full=True)
+    assert (view.seen, view.again_at, view.is_full) == (shared, NOW + at(30), True)
+    assert (view.is_shut(NOW + at(29)), view.is_shut(NOW + at(31))) == (True, False)
+    view.saw(shared, {}, now=NOW + at(31), limited=False, is_full=True)
+    assert (view.again_at, view.is_full) == (None, True)
+    view.saw_nothing()
+    assert (view.again_at, view.is_full) == (None, False)
+
+
+def test_a_probe_that_did_not_come_to_an_attempt_leaves_its_place() -> None:
+    probing = gate.after_claim(RULES, after(NOTHING_KNOWN, DOWN, DOWN), 1, NOW + at(10))
+    assert allow(probing, at_s=11).most == 0
+    unused = gate.after(RULES, probing, None, None, now=NOW + at(11), began_at=NOW + at(11))
+    assert allow(unused, at_s=11).most == 1
+    assert not gate.matters(RULES, NOTHING_KNOWN, None, None, NOW)
+    assert gate.matters(RULES, probing, None, None, NOW + at(11))
