@@ -6,6 +6,7 @@ Must not hold: rules of sending. What a mail's fate depends on is below this flo
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import mimetypes
 import signal
@@ -15,33 +16,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender import __version__
 from reference_sender.clock import SystemClock
+from reference_sender.commands.frame import (
+    SetUpError,
+    database_sentence,
+    opened,
+    sentences,
+    with_options,
+)
 from reference_sender.life import State
 from reference_sender.log import JsonLog
-from reference_sender.message import Attachment, InvalidMail, Mail, check_event_key, parse_mail
-from reference_sender.outbox.engine import StoreTrouble, open_engine
+from reference_sender.message import Attachment, Mail, check_event_key, parse_mail
 from reference_sender.outbox.store import Enqueued, Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.templates import Templates
-from reference_sender.wiring import DATABASE, OPTIONS, Option, Parts, Sender, build, options_from
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class SetUpError(click.ClickException):
-    """Something outside the program is not as it must be; one sentence, exit code 2."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"reference-sender: {self.format_message()}", err=True)
+from reference_sender.wiring import DATABASE, OPTIONS, Parts, Sender, build, options_from
 
 
 def main(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> NoReturn:
@@ -74,43 +70,28 @@ def run(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> int
     return result if isinstance(result, int) else 0
 
 
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Turn every expected trouble into one sentence."""
-    try:
-        yield
-    except (StoreTrouble, InvalidSettings, InvalidMail) as error:
-        raise SetUpError(str(error)) from error
-    except SQLAlchemyError as error:
-        raise SetUpError(_database_sentence(error)) from error
+#: Commands that are loaded when they are called: name → where it is.
+_ELSEWHERE = {
+    "status": "reference_sender.commands.status:status",
+    "trace": "reference_sender.commands.trace:trace",
+}
 
 
-def _database_sentence(error: SQLAlchemyError) -> str:
-    cause = getattr(error, "orig", None) or error
-    lines = str(cause).strip().splitlines() or [type(cause).__name__]
-    return f"the database cannot be used: {lines[0]}"
+class _Commands(click.Group):
+    """The commands of this module and those that live elsewhere."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
 
-def _with_options(*options: Option) -> Callable[[_Command], _Command]:
-    """Give a command these options, each readable from its environment variable, too."""
-
-    def decorate(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = click.option(
-                "--" + option.name.replace("_", "-"),
-                envvar=option.envvar,
-                show_envvar=True,
-                type=click.Choice(option.choices) if option.choices else option.kind,
-                default=option.default,
-                show_default=option.default is not None,
-                help=option.help,
-            )(command)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _ELSEWHERE[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
-    return decorate
 
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reference-sender")
 @click.pass_context
 def cli(context: click.Context) -> None:
@@ -119,12 +100,12 @@ def cli(context: click.Context) -> None:
 
 
 @cli.command()
-@_with_options(DATABASE)
+@with_options(DATABASE)
 @click.option("--recreate", is_flag=True, help="Drop the tables first. Deletes every mail in the outbox.")
 @click.pass_obj
 def init(parts: Parts, database_url: str, recreate: bool) -> None:
     """Create the tables of the outbox, or bring older ones up to this version. Mails stay as they are."""
-    with _open(parts, database_url, check=False) as store:
+    with opened(parts, database_url, check=False) as store:
         made = store.create(recreate=recreate)
         store.check()
         where = store.engine.url.render_as_string(hide_password=True)
@@ -140,7 +121,7 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
 
 
 @cli.command("enqueue")
-@_with_options(DATABASE)
+@with_options(DATABASE)
 @click.option(
     "--jsonl", is_flag=True, help="Read mails as JSON lines from standard input, answer each with one."
 )
@@ -194,7 +175,7 @@ def enqueue_command(
     wake_to: str | None,
 ) -> None:
     """Put a mail into the outbox. It is sent by `work`."""
-    with _open(parts, database_url) as store, _notifying(wake_to) as notify:
+    with opened(parts, database_url) as store, _notifying(wake_to) as notify:
         if jsonl:
             _answer_lines(parts, store, Templates(folder), notify)
             return
@@ -227,39 +208,26 @@ def enqueue_command(
 
 
 @cli.command()
-@_with_options(*OPTIONS)
+@with_options(*OPTIONS)
 @click.pass_obj
 def work(parts: Parts, /, **values: Any) -> None:
     """Send what is in the outbox, until SIGTERM."""
-    with _sentences():
+    with sentences():
         asyncio.run(_work(_built(parts, values)))
 
 
 @cli.command()
-@_with_options(*OPTIONS)
+@with_options(*OPTIONS)
 @click.pass_obj
 def reconcile(parts: Parts, /, **values: Any) -> None:
     """Look once after mails whose outcome is unknown. (`work` does it all the time.)"""
-    with _sentences():
+    with sentences():
         done = asyncio.run(_reconcile(_built(parts, values)))
     click.echo(f"{done.looked_at} looked at, {done.resolved} resolved, {done.parked} newly parked")
 
 
 @cli.command()
-@_with_options(DATABASE)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.pass_obj
-def status(parts: Parts, database_url: str, as_json: bool) -> None:
-    """Show how many mails are in which state, and how old the oldest is."""
-    with _open(parts, database_url) as store:
-        if as_json:
-            click.echo(json.dumps(_status(parts, store), ensure_ascii=False))
-        else:
-            _show_status(parts, store)
-
-
-@cli.command()
-@_with_options(DATABASE)
+@with_options(DATABASE)
 @click.option("--key", help="The mails of this business event.")
 @click.option(
     "--id",
@@ -294,7 +262,7 @@ def requeue(
         raise click.UsageError("say which mails: --key, --id or --state")
     if i_checked and provider_id is not None:
         raise click.UsageError("--i-checked says it was not sent, --accepted says it was; give one of them")
-    with _open(parts, database_url) as store:
+    with opened(parts, database_url) as store:
         if key is not None:
             check_event_key(key)
         if provider_id is not None and not (
@@ -313,24 +281,12 @@ def requeue(
 
 
 @contextmanager
-def _open(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[Store]:
-    with _sentences():
-        store = parts.open_store(open_engine(database_url))
-        try:
-            if check:
-                store.check()
-            yield store
-        finally:
-            store.engine.dispose()
-
-
-@contextmanager
 def _notifying(url: str | None) -> Iterator[Callable[[], None]]:
     """What to call after a commit, so that workers look at once."""
     if url is None:
         yield lambda: None
         return
-    with _sentences():
+    with sentences():
         try:
             from reference_sender.wakeups import Notifier
         except ImportError as error:
@@ -345,7 +301,7 @@ def _notifying(url: str | None) -> Iterator[Callable[[], None]]:
 
 
 def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
-    with _sentences():
+    with sentences():
         sender = build(options_from(values), replace(parts, log=JsonLog(sys.stderr, parts.clock)))
         sender.store.check()
         return sender
@@ -454,11 +410,13 @@ def _answer(parts: Parts, store: Store, templates: Templates, line: bytes) -> di
             case "enqueue":
                 return _answer_enqueue(parts, store, templates, request)
             case "status":
-                return _status(parts, store)
+                from reference_sender.commands.status import told
+
+                return told(store, now=parts.clock.now(), mails=True, queues=False)
             case other:
                 return _wrong(f"the op {other!r} does not exist; there are enqueue and status")
     except SQLAlchemyError as error:
-        return _wrong(_database_sentence(error))
+        return _wrong(database_sentence(error))
     except (ValueError, OverflowError) as error:  # InvalidMail among them
         return _wrong(str(error))
 
@@ -513,44 +471,6 @@ def _answer_enqueue(
 
 def _wrong(sentence: str) -> dict[str, Any]:
     return {"ok": False, "error": sentence}
-
-
-def _status(parts: Parts, store: Store) -> dict[str, Any]:
-    now = parts.clock.now()
-    return {
-        "ok": True,
-        "mails": [
-            {
-                "key": s.key,
-                "recipient": s.recipient,
-                "state": s.state.value,
-                "attempts": s.attempts,
-                "provider_id": s.provider_id,
-                "id": s.id,
-                "message_id": s.message_id,
-                "may_repeat": s.may_repeat,
-                "last_error": s.last_error,
-            }
-            for s in store.standings()
-        ],
-        "states": {
-            t.state.value: {"count": t.count, "oldest_age_s": round((now - t.oldest).total_seconds(), 3)}
-            for t in store.tallies()
-        },
-    }
-
-
-def _show_status(parts: Parts, store: Store) -> None:
-    # Late, because only people need it and it takes a while to load.
-    from rich.console import Console
-    from rich.table import Table
-
-    now = parts.clock.now()
-    table = Table("state", "mails", "oldest")
-    for tally in store.tallies():
-        age = timedelta(seconds=round((now - tally.oldest).total_seconds()))
-        table.add_row(tally.state.value, str(tally.count), str(age))
-    Console().print(table if table.row_count else "The outbox is empty.")
 
 
 def _requeue(

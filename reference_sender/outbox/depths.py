@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, case, func, select
 
-from reference_sender.life import State
-from reference_sender.outbox.rows import in_state
+from reference_sender.life import Docket, State
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.transactions import Transactions
 
@@ -29,6 +29,8 @@ class Depth:
     state: State
     mail_class: str
     count: int
+    due: int
+    """So many of them may be sent now (pending ones) or looked after (unknown ones)."""
     oldest_s: float
     """Since the oldest was put in (or queued again)."""
     overdue_s: float
@@ -40,11 +42,21 @@ _DEPTHS = {
         _row.mail_class,
         func.count().label("mails"),
         func.min(_row.queued_at).label("oldest"),
-        func.min(_row.next_attempt_at).label("due"),
+        func.min(_row.next_attempt_at).label("due_at"),
+        func.sum(case((_row.next_attempt_at <= AT, 1), else_=0)).label("due"),
     )
     .where(in_state(state))
     .group_by(_row.mail_class)
     .order_by(_row.mail_class)
+    for state in DEEP
+}
+
+
+_OLDEST = {
+    state: select(*DOCKET_COLUMNS)
+    .where(in_state(state))
+    .order_by(_row.queued_at, _row.id)
+    .limit(bindparam("most"))
     for state in DEEP
 }
 
@@ -57,17 +69,24 @@ class Depths(Transactions):
         found: list[Depth] = []
         with self._read() as connection:
             for state, query in _DEPTHS.items():
-                for row in connection.execute(query):
+                for row in connection.execute(query, {"at": now}):
                     found.append(
                         Depth(
                             state=state,
                             mail_class=row.mail_class,
                             count=row.mails,
+                            due=int(row.due),
                             oldest_s=_since(row.oldest, now),
-                            overdue_s=_since(row.due, now),
+                            overdue_s=_since(row.due_at, now),
                         )
                     )
         return found
+
+    def oldest(self, state: State, *, limit: int) -> list[Docket]:
+        """The mails that have been in a queue for longest."""
+        with self._read() as connection:
+            rows = connection.execute(_OLDEST[state], {"most": limit}).all()
+        return [Docket(**facts_of(row)) for row in rows]
 
 
 def _since(then: datetime | None, now: datetime) -> float:

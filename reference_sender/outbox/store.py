@@ -7,11 +7,13 @@ Must not hold: queries (they are with their noun), decisions about what an answe
 
 from __future__ import annotations
 
+from reference_sender.outbox.accesses import Accesses
 from reference_sender.outbox.claims import Claims
 from reference_sender.outbox.depths import Depths
 from reference_sender.outbox.doubts import Doubts
 from reference_sender.outbox.enqueueing import Enqueued, enqueue, rows_of
 from reference_sender.outbox.events import Events
+from reference_sender.outbox.histories import Histories
 from reference_sender.outbox.reading import Reading, Standing, Tally
 from reference_sender.outbox.requeue import Requeueing
 from reference_sender.outbox.settling import Settling
@@ -21,5 +23,17 @@ from reference_sender.outbox.tables import Tables
 __all__ = ["Enqueued", "Standing", "Store", "Tally", "enqueue", "rows_of"]
 
 
-class Store(Tables, Claims, Settling, Doubts, Requeueing, Reading, Depths, Suppressions, Events):
+class Store(
+    Tables,
+    Claims,
+    Settling,
+    Doubts,
+    Requeueing,
+    Reading,
+    Depths,
+    Histories,
+    Accesses,
+    Suppressions,
+    Events,
+):
     """An outbox in a database."""

@@ -69,7 +69,7 @@ def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def depth(state: State, **more: Any) -> Depth:
-    return replace(Depth(state=state, mail_class="code", count=2, oldest_s=9, overdue_s=0), **more)
+    return replace(Depth(state=state, mail_class="code", count=2, due=2, oldest_s=9, overdue_s=0), **more)
 
 
 def test_every_metric_of_the_table_is_there_and_no_other(metrics: Metrics, sender: Sender) -> None:

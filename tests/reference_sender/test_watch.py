@@ -22,7 +22,7 @@ class Store:
     """An outbox with one queue."""
 
     def depths(self, *, now: datetime) -> Iterable[Depth]:
-        return [Depth(state=State.PENDING, mail_class="code", count=7, oldest_s=1, overdue_s=0)]
+        return [Depth(state=State.PENDING, mail_class="code", count=7, due=7, oldest_s=1, overdue_s=0)]
 
 
 def watch(clock: ManualClock, said: list[tuple[str, dict[str, Any]]], port: int = 0, **changes: Any) -> Watch:

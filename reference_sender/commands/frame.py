@@ -1,0 +1,103 @@
+"""What every command stands in: its options, an open outbox, and one sentence instead of a traceback.
+
+Must not hold: any command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+from sqlalchemy.exc import SQLAlchemyError
+
+from reference_sender.message import InvalidMail
+from reference_sender.outbox.engine import StoreTrouble, open_engine
+from reference_sender.outbox.store import Store
+from reference_sender.policy.settings import InvalidSettings
+from reference_sender.wiring import Option, Parts
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+OPERATOR = Option(
+    name="operator",
+    envvar="OUTBOX_OPERATOR",
+    help="Who you are, for the access log [the name of your account on this machine].",
+)
+
+
+class SetUpError(click.ClickException):
+    """Something outside the program is not as it must be; one sentence, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"reference-sender: {self.format_message()}", err=True)
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Turn every expected trouble into one sentence."""
+    try:
+        yield
+    except (StoreTrouble, InvalidSettings, InvalidMail) as error:
+        raise SetUpError(str(error)) from error
+    except SQLAlchemyError as error:
+        raise SetUpError(database_sentence(error)) from error
+
+
+def database_sentence(error: SQLAlchemyError) -> str:
+    """What a database said, in one sentence."""
+    cause = getattr(error, "orig", None) or error
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    return f"the database cannot be used: {lines[0]}"
+
+
+def with_options(*options: Option) -> Callable[[_Command], _Command]:
+    """Give a command these options, each readable from its environment variable, too."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = click.option(
+                "--" + option.name.replace("_", "-"),
+                envvar=option.envvar,
+                show_envvar=True,
+                type=click.Choice(option.choices) if option.choices else option.kind,
+                default=option.default,
+                show_default=option.default is not None,
+                help=option.help,
+            )(command)
+        return command
+
+    return decorate
+
+
+@contextmanager
+def opened(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[Store]:
+    """The outbox, looked at first: whether its tables are there in this version."""
+    with sentences():
+        store = parts.open_store(open_engine(database_url))
+        try:
+            if check:
+                store.check()
+            yield store
+        finally:
+            store.engine.dispose()
+
+
+def operator_of(given: str | None) -> str:
+    """The name that goes into the access log."""
+    name = given
+    if not name:
+        import getpass  # late: most commands are nobody's
+
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):  # a container with a number for a user
+            raise SetUpError(
+                "nobody knows who you are, and reads of mails are logged; say --operator NAME or set OUTBOX_OPERATOR"
+            ) from None
+    if not name.isprintable() or len(name) > 64:
+        raise SetUpError("--operator must be a name of at most 64 characters in one line")
+    return name

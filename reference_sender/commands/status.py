@@ -1,0 +1,263 @@
+"""`reference-sender status`: how the outbox stands, for a person (live with `--watch`) and for programs (`--json`).
+
+First what a person has to do, then the queues, then the rest. A person sees counts, keys and reasons, no addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
+from reference_sender.commands.spelling import spelled_count, spelled_s
+from reference_sender.life import FINAL, Docket, State
+from reference_sender.outbox.depths import Depth
+from reference_sender.outbox.store import Store, Tally
+from reference_sender.wiring import DATABASE, Parts
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+
+#: So many mails that want a person are shown one by one.
+_SHOWN = 5
+#: Counting what is finished reads the whole history; a live view does it so often.
+_HISTORY_EVERY_S = 30.0
+
+#: What a state asks of a person: (state, what it means, what to do).
+_ASKS = (
+    (
+        State.UNKNOWN,
+        "may or may not have been sent",
+        "ask the provider; has it: requeue --id N --accepted PROVIDER-ID; has it not: requeue --id N --i-checked",
+    ),
+    (State.DEAD, "attempts or age are spent", "mend the cause, then requeue --state dead"),
+)
+
+
+@click.command()
+@with_options(DATABASE, OPERATOR)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--mails/--no-mails", default=True, show_default=True, help="With --json: every mail, too.")
+@click.option("--watch", is_flag=True, help="Stay, and look again and again.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    help="With --watch: seconds between two looks.",
+)
+@click.option("--looks", type=click.IntRange(1), help="With --watch: end after so many looks.")
+@click.pass_obj
+def status(
+    parts: Parts,
+    database_url: str,
+    operator: str | None,
+    as_json: bool,
+    mails: bool,
+    watch: bool,
+    every_s: float,
+    looks: int | None,
+) -> None:
+    """Show what wants a person, and how many mails are where and how old the oldest is."""
+    if as_json and watch:
+        raise click.UsageError("--json tells once, --watch is for people; give one of them")
+    with opened(parts, database_url) as store:
+        if as_json:
+            if mails:
+                # Every mail with its recipient: that is a look at people's data.
+                store.note_access(operator_of(operator), "status", now=parts.clock.now())
+            click.echo(json.dumps(told(store, now=parts.clock.now(), mails=mails), ensure_ascii=False))
+        elif watch:
+            _watch(parts, store, every_s, looks)
+        else:
+            from rich.console import Console
+
+            Console().print(picture(look(store, parts.clock.now()), parts.clock.now()))
+
+
+def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> dict[str, Any]:
+    """The outbox for programs."""
+    answer: dict[str, Any] = {"ok": True}
+    if mails:
+        answer["mails"] = [
+            {
+                "key": s.key,
+                "recipient": s.recipient,
+                "state": s.state.value,
+                "attempts": s.attempts,
+                "provider_id": s.provider_id,
+                "id": s.id,
+                "message_id": s.message_id,
+                "may_repeat": s.may_repeat,
+                "last_error": s.last_error,
+            }
+            for s in store.standings()
+        ]
+    answer["states"] = {
+        t.state.value: {"count": t.count, "oldest_age_s": round((now - t.oldest).total_seconds(), 3)}
+        for t in store.tallies()
+    }
+    if not queues:
+        return answer
+    answer["queues"] = [
+        {
+            "state": d.state.value,
+            "class": d.mail_class,
+            "count": d.count,
+            "oldest_age_s": round(d.oldest_s, 3),
+            "due": d.due,
+            "overdue_s": round(d.overdue_s, 3),
+        }
+        for d in store.depths(now=now)
+    ]
+    return answer
+
+
+class Look:
+    """What was found at one moment."""
+
+    def __init__(
+        self, *, where: str, depths: list[Depth], asking: dict[State, list[Docket]], tallies: list[Tally]
+    ) -> None:
+        self.where = where
+        self.depths = depths
+        self.asking = asking
+        self.tallies = tallies
+
+
+def look(store: Store, now: datetime, *, tallies: list[Tally] | None = None) -> Look:
+    """Look at the outbox; with `tallies`, without counting its history again."""
+    return Look(
+        where=store.engine.url.render_as_string(hide_password=True),
+        depths=store.depths(now=now),
+        asking={state: store.oldest(state, limit=_SHOWN) for state, _, _ in _ASKS},
+        tallies=store.tallies() if tallies is None else tallies,
+    )
+
+
+def picture(seen: Look, now: datetime) -> Group:
+    """The view for a person."""
+    from rich.console import Group
+    from rich.text import Text
+
+    head = Text.assemble(
+        ("outbox ", "bold"), seen.where, (f"   {now:%Y-%m-%d %H:%M:%S} UTC", "dim"), no_wrap=True
+    )
+    rows: list[RenderableType] = [head, Text()]
+    if not seen.tallies and not seen.depths:
+        return Group(*rows, Text("The outbox is empty."))
+    rows += _people(seen, now)
+    if any(each.state not in (State.FAILED, State.DEAD) for each in seen.depths):
+        rows += [_queues(seen.depths), Text()]
+    rows.append(_history(seen))
+    return Group(*rows)
+
+
+def _people(seen: Look, now: datetime) -> Iterable[RenderableType]:
+    """What a person has to do, first of all."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    counts = {state: sum(d.count for d in seen.depths if d.state is state) for state, _, _ in _ASKS}
+    if not any(counts.values()):
+        yield Text("● nobody has to do anything", style="green")
+        yield Text()
+        return
+    for state, meaning, todo in _ASKS:
+        if not counts[state]:
+            continue
+        yield Text.assemble(
+            (f"● {counts[state]:,} {state.value}", "bold red"), f" – {meaning}\n", (f"  {todo}", "dim")
+        )
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="cyan", no_wrap=True, justify="right")
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
+        table.add_column(style="dim", no_wrap=True, justify="right")
+        table.add_column(overflow="fold")
+        for docket in seen.asking[state]:
+            age = spelled_s((now - docket.queued_at).total_seconds())
+            table.add_row(f"#{docket.id}", docket.key, age, docket.last_error or "")
+        if counts[state] > len(seen.asking[state]):
+            table.add_row("", f"… and {counts[state] - len(seen.asking[state]):,} more", "", "")
+        yield Padding(table, (0, 0, 1, 2))
+
+
+def _queues(depths: list[Depth]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("class")
+    for name in ("pending", "of it due", "sending", "unknown", "oldest", "overdue for"):
+        table.add_column(name, justify="right")
+    found = {(each.mail_class, each.state): each for each in depths}
+    for mail_class in sorted({each.mail_class for each in depths}):
+        waiting = found.get((mail_class, State.PENDING))
+        open_ones = [
+            each
+            for (name, state), each in found.items()
+            if name == mail_class and state in (State.PENDING, State.SENDING, State.UNKNOWN)
+        ]
+        if not open_ones:
+            continue
+        overdue_s = waiting.overdue_s if waiting else 0.0
+        table.add_row(
+            mail_class,
+            _count(waiting),
+            f"{waiting.due:,}" if waiting and waiting.due else "–",
+            _count(found.get((mail_class, State.SENDING))),
+            _count(found.get((mail_class, State.UNKNOWN)), style="red"),
+            spelled_s(max(each.oldest_s for each in open_ones)),
+            f"[{_heat(overdue_s)}]{spelled_s(overdue_s)}[/]" if overdue_s >= 1 else "–",
+        )
+    return table
+
+
+def _count(depth: Depth | None, *, style: str = "default") -> str:
+    return f"[{style}]{depth.count:,}[/]" if depth else "–"
+
+
+def _heat(overdue_s: float) -> str:
+    return "red" if overdue_s >= 300 else "yellow" if overdue_s >= 30 else "default"
+
+
+def _history(seen: Look) -> RenderableType:
+    from rich.text import Text
+
+    done = [tally for tally in seen.tallies if tally.state in FINAL and tally.count]
+    if not done:
+        return Text("nothing is finished yet", style="dim")
+    order = [State.ACCEPTED, State.FAILED, State.EXPIRED, State.SUPPRESSED, State.DEAD]
+    styles = {State.ACCEPTED: "green", State.FAILED: "yellow", State.DEAD: "red"}
+    line = Text("finished: ", style="dim")
+    for place, tally in enumerate(sorted(done, key=lambda each: order.index(each.state))):
+        line.append(", " if place else "")
+        line.append(f"{tally.count:,} {tally.state.value}", style=styles.get(tally.state, "default"))
+    return line.append(f" ({spelled_count(sum(t.count for t in seen.tallies), 'mail')} in all)", style="dim")
+
+
+def _watch(parts: Parts, store: Store, every_s: float, looks: int | None) -> None:
+    from rich.live import Live
+
+    tallies, counted_s, done = store.tallies(), parts.clock.monotonic(), 0
+    with Live(auto_refresh=False) as live:
+        while True:
+            if parts.clock.monotonic() - counted_s >= _HISTORY_EVERY_S:
+                tallies, counted_s = store.tallies(), parts.clock.monotonic()
+            now = parts.clock.now()
+            live.update(picture(look(store, now, tallies=tallies), now), refresh=True)
+            done += 1
+            if done == looks:
+                return
+            try:
+                asyncio.run(parts.clock.sleep(every_s))
+            except KeyboardInterrupt:
+                return

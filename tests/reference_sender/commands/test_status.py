@@ -1,0 +1,119 @@
+"""`status`: what a person has to do comes first, and programs get the same numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from reference_sender.life import State
+from tests.reference_sender.commands.outboxes import Outbox
+
+
+def told(outbox: Outbox, *arguments: str) -> Any:
+    done = outbox.call("status", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_empty_outbox_says_so(outbox: Outbox) -> None:
+    done = outbox.call("status")
+    assert done.exit_code == 0
+    assert "The outbox is empty." in done.stdout
+
+
+def test_unknown_and_dead_come_first_with_what_to_do(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.ACCEPTED, age_s=7200, provider_id="m1")
+    for number in range(2, 9):
+        outbox.bring(f"order-{number}", State.UNKNOWN, age_s=3600 - number, reason="no reply after the dot")
+    outbox.bring("order-9", State.DEAD, age_s=3600, reason="12 attempts spent")
+    outbox.put("login-1", age_s=47, mail_class="code")
+    lines = outbox.call("status").stdout.splitlines()
+    shown = "\n".join(lines)
+    where = {
+        words: next(n for n, line in enumerate(lines) if words in line)
+        for words in (
+            "7 unknown",
+            "#2",
+            "… and 2 more",
+            "1 dead",
+            "12 attempts spent",
+            "of it due",
+            "finished",
+        )
+    }
+    assert list(where) == sorted(where, key=lambda words: where[words])
+    assert "has it not: requeue --id N --i-checked" in shown
+    assert "59 min 58 s" in shown
+    code = next(line for line in lines if line.strip().startswith("code"))
+    assert code.split() == ["code", "1", "1", "–", "–", "47", "s", "47", "s"]
+    assert "1 accepted" in shown
+    assert "@" not in shown, "a person sees no addresses here"
+
+
+def test_a_healthy_outbox_says_that_nobody_has_to_do_anything(outbox: Outbox) -> None:
+    outbox.put("order-1")
+    outbox.bring("order-2", State.ACCEPTED, age_s=10, provider_id="m")
+    assert "nobody has to do anything" in outbox.call("status").stdout
+
+
+def test_mail_that_is_due_later_is_waiting_and_not_overdue(outbox: Outbox) -> None:
+    outbox.put("later", age_s=-60)
+    line = next(x for x in outbox.call("status").stdout.splitlines() if x.strip().startswith("confirmation"))
+    assert line.split()[1:3] == ["1", "–"]
+    assert line.rstrip().endswith("–")
+
+
+def test_programs_get_states_queues_and_every_mail(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.ACCEPTED, age_s=7200, provider_id="m1")
+    outbox.put("login-1", age_s=47, mail_class="code")
+    answer = told(outbox)
+    assert [mail["state"] for mail in answer["mails"]] == ["accepted", "pending"]
+    assert answer["states"]["accepted"] == {"count": 1, "oldest_age_s": 7200.0}
+    assert answer["queues"] == [
+        {
+            "state": "pending",
+            "class": "code",
+            "count": 1,
+            "oldest_age_s": 47.0,
+            "due": 1,
+            "overdue_s": 47.0,
+        }
+    ]
+
+
+def test_a_list_of_everybodys_mail_is_a_look_that_is_logged_and_numbers_are_none(outbox: Outbox) -> None:
+    told(outbox, "--no-mails")
+    outbox.call("status")
+    assert outbox.store.accesses() == []
+    told(outbox)
+    ((operator, action, email),) = [(a.operator, a.action, a.email_id) for a in outbox.store.accesses()]
+    assert (operator, action, email) == ("anna", "status", None)
+
+
+def test_watching_looks_again_and_again(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        outbox.put(f"order-{len(slept)}")
+
+    monkeypatch.setattr(outbox.clock, "sleep", sleep)
+    done = outbox.call("status", "--watch", "--looks", "3", "--every", "5")
+    assert (done.exit_code, slept) == (0, [5.0, 5.0])
+    last = [line for line in done.stdout.splitlines() if line.strip().startswith("confirmation")][-1]
+    assert last.split()[1] == "2"
+
+
+def test_who_stops_watching_has_done_nothing_wrong(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outbox.clock, "sleep", sleep)
+    assert outbox.call("status", "--watch").exit_code == 0
+
+
+def test_programs_do_not_watch(outbox: Outbox) -> None:
+    done = outbox.call("status", "--watch", "--json")
+    assert (done.exit_code, "--json tells once" in done.stderr) == (2, True)
