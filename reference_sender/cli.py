@@ -74,6 +74,7 @@ def run(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> int
 _ELSEWHERE = {
     "status": "reference_sender.commands.status:status",
     "trace": "reference_sender.commands.trace:trace",
+    "webhooks": "reference_sender.commands.webhooks:webhooks",
 }
 
 

@@ -16,6 +16,7 @@ from reference_sender.clock import Clock
 from reference_sender.life import Docket, State
 from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.decision import Decision
+from reference_sender.policy.hearing import proved
 from reference_sender.policy.lookup import Found, LookedUp, after_lookup, without_lookup
 from reference_sender.policy.settings import Settings
 
@@ -30,6 +31,8 @@ class Store(Protocol):
     def doubtful(self, *, now: datetime, limit: int) -> list[Docket]: ...
 
     def late_acceptance(self, docket: Docket) -> str | None: ...
+
+    def told_of(self, docket: Docket) -> str | None: ...
 
     def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool: ...
 
@@ -128,11 +131,14 @@ class Reconciler:
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
 
     async def _judge(self, docket: Docket) -> Decision:
-        """Evidence first: an answer that came late, then the look-up; only then the policy."""
+        """Evidence first: an answer that came late, what was told of the mail, the look-up; only then the policy."""
         now = self._clock.now()
         late = await asyncio.to_thread(self._store.late_acceptance, docket)
         if late is not None:
             return after_lookup(Found(provider_id=late), docket, self._settings, now)
+        told = await asyncio.to_thread(self._store.told_of, docket)
+        if told is not None:
+            return proved(docket, told)
         if self._lookup is not None:
             return after_lookup(await self._lookup.find(docket), docket, self._settings, self._clock.now())
         return without_lookup(docket, self._settings, now)

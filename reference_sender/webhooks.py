@@ -115,6 +115,20 @@ def _same(ours: str, told: str | None) -> bool:
     return told is not None and ours.lower() == told.lower()
 
 
+class Placing(Protocol):
+    """Decides what becomes of an event; `place` is ours."""
+
+    def __call__(
+        self,
+        told: Told,
+        read: Happened | Malformed | Irrelevant,
+        mails: Sequence[Docket],
+        *,
+        now: datetime,
+        patience_s: float,
+    ) -> Settled: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
     """What one pass did."""
@@ -134,12 +148,14 @@ class Processor:
         poll_s: float = 1.0,
         patience_s: float = 3 * 86_400.0,
         log: Log = quiet,
+        place: Placing = place,
     ) -> None:
         self._store = store
         self._clock = clock
         self._poll_s = poll_s
         self._patience_s = patience_s
         self._log = log
+        self._place = place
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -211,7 +227,7 @@ class Processor:
                 message_id=happened.message_id,
                 key=happened.key,
             )
-        return place(told, happened, mails, now=self._clock.now(), patience_s=self._patience_s)
+        return self._place(told, happened, mails, now=self._clock.now(), patience_s=self._patience_s)
 
     async def _rest(self, stop: asyncio.Event) -> None:
         if stop.is_set():

@@ -15,6 +15,7 @@ import click
 
 from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_count, spelled_s
+from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
 from reference_sender.outbox.depths import Depth
 from reference_sender.outbox.store import Store, Tally
@@ -86,6 +87,7 @@ def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> di
     """The outbox for programs."""
     answer: dict[str, Any] = {"ok": True}
     if mails:
+        heard = store.kinds_told()
         answer["mails"] = [
             {
                 "key": s.key,
@@ -97,6 +99,8 @@ def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> di
                 "message_id": s.message_id,
                 "may_repeat": s.may_repeat,
                 "last_error": s.last_error,
+                "delivery": standing(map(Kind, heard.get(s.id, ()))),
+                "events": heard.get(s.id, []),
             }
             for s in store.standings()
         ]

@@ -209,6 +209,16 @@ class Events(Transactions):
                 found.setdefault(row.email_id, []).append(fact)
         return found
 
+    def kinds_told(self) -> dict[int, list[str]]:
+        """What is known of every mail of which anything was told: kinds of facts, oldest first."""
+        found: dict[int, list[str]] = {}
+        with self._read() as connection:
+            for row in connection.execute(
+                select(_fact.email_id, _fact.kind).order_by(_fact.email_id, _fact.happened_at, _fact.id)
+            ):
+                found.setdefault(row.email_id, []).append(row.kind)
+        return found
+
     def event_counts(self) -> dict[str, int]:
         """How many events are in which state."""
         with self._read() as connection:

@@ -85,24 +85,34 @@ class Hearing:
     """Where the row goes, because the event is the evidence it waited for."""
 
 
-def on_event(docket: Docket, provider_id: str | None) -> Hearing:
-    """What an event says to a row in this state. `provider_id`: the provider's name for the mail, if it was told."""
-    proved = Decision(
+def proved(docket: Docket, provider_id: str | None) -> Decision:
+    """Where a row in doubt goes once the provider has told anything about its mail."""
+    return Decision(
         state=State.ACCEPTED,
         reason="an event proves that it was accepted",
         provider_id=provider_id or docket.provider_id,
     )
+
+
+def on_event(docket: Docket, provider_id: str | None) -> Hearing:
+    """What an event says to a row in this state. `provider_id`: the provider's name for the mail, if it was told."""
     match docket.state:
         case State.ACCEPTED:
             return Hearing(course=Course.KEPT, reason="about an accepted mail")
         case State.UNKNOWN:
-            return Hearing(course=Course.KEPT, reason="it was the evidence that was missing", move=proved)
+            return Hearing(
+                course=Course.KEPT,
+                reason="it was the evidence that was missing",
+                move=proved(docket, provider_id),
+            )
         case State.SENDING:
             # Its worker may still hear the answer, or lose it: then this is what the row will need.
             return Hearing(course=Course.LATER, reason="the mail is being sent")
         case State.PENDING if docket.doubted:
             return Hearing(
-                course=Course.KEPT, reason="an attempt in doubt was accepted: no other one", move=proved
+                course=Course.KEPT,
+                reason="an attempt in doubt was accepted: no other one",
+                move=proved(docket, provider_id),
             )
         case State.PENDING:
             # No attempt of ours can have been accepted. Another environment that shares our account, with the same

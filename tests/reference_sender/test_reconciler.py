@@ -14,6 +14,7 @@ from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.hearing import Fact, Fate, Settled
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 from reference_sender.policy.settings import Policy
 from reference_sender.reconciler import Reconciled, Reconciler
@@ -260,3 +261,19 @@ def test_the_loop_survives_trouble_and_ends_when_told(store: Store) -> None:
     asyncio.run(asyncio.wait_for(steps(), 30))
     assert world.said == ["reconcile_failed", "reconciled"]
     assert world.causes == ["bug"]
+
+
+def test_what_the_provider_told_is_as_good_as_a_look_up(store: Store) -> None:
+    """And comes before it: nobody has to be asked."""
+    lookup = FakeLookup(NotFound())
+    world = World(store, Policy.AT_MOST_ONCE, lookup)
+    world.park()
+    (docket,) = store.find(ids=[1])
+    store.receive([("evt_1", b"{}")], source="webhook", now=world.clock.now())
+    (told,) = store.due_events(now=world.clock.now(), limit=1)
+    fact = Fact(kind="delivered", happened_at=world.clock.now(), provider_id="m7")
+    settled = Settled(fate=Fate.APPLIED, reason="x", docket=docket, fact=fact)
+    assert store.conclude(told, settled, now=world.clock.now())
+    asyncio.run(world.reconciler.run_once())
+    (mail,) = store.find(ids=[1])
+    assert (mail.state, mail.provider_id, lookup.asked) == (State.ACCEPTED, "m7", 0)

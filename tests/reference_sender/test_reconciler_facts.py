@@ -37,6 +37,9 @@ class Books:
     def late_acceptance(self, docket: Docket) -> str | None:
         return None
 
+    def told_of(self, docket: Docket) -> str | None:
+        return None
+
     def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
         return True
 
@@ -94,10 +97,16 @@ def run(books: Books, policy: Policy = Policy.AT_MOST_ONCE) -> tuple[list[Any], 
 def test_it_tells_of_each_row_what_became_of_it() -> None:
     said, _, _ = run(Books())
 
+    found = {
+        "key": "order-1",
+        "message_id": ROWS[0].message_id,
+        "state": "accepted",
+        "reason": "the look-up found it",
+    }
     assert said == [
         ("parked", {"id": 7, "state": "unknown"}),
-        ("reconciled", {"id": 1, "state": "accepted", "reason": "the look-up found it"}),
-        ("reconciled", {"id": 2, "state": "accepted", "reason": "the look-up found it"}),
+        ("reconciled", {"id": 1, "provider_id": "m1", **found}),
+        ("reconciled", {"id": 2, "provider_id": "m2", **found}),
     ]
 
 

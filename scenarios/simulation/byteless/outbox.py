@@ -290,6 +290,10 @@ class Outbox(Store):
                 return provider_id
         return None
 
+    def told_of(self, docket: Docket) -> str | None:
+        """Nobody tells anything on a shelf."""
+        return None
+
     # -- people -----------------------------------------------------------------------------------------------
 
     def find(

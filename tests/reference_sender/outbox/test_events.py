@@ -166,6 +166,20 @@ def test_the_newest_event_stays_the_newest(outbox: SqlBench) -> None:
     ]
 
 
+def test_what_is_known_of_all_mails_is_one_question(outbox: SqlBench) -> None:
+    outbox.put("order-1")
+    outbox.put("order-2")
+    rows_of_both = outbox.claim()
+    tell(outbox.store, *((name, b"{}") for name in "abc"))
+    for told, parcel, kind in zip(
+        due(outbox.store), [*rows_of_both, rows_of_both[0]], ("queued", "queued", "deferred"), strict=True
+    ):
+        fact = Fact(kind=kind, happened_at=NOW)
+        settled = Settled(fate=Fate.APPLIED, reason="x", docket=parcel, fact=fact)
+        assert outbox.store.conclude(told, settled, now=NOW)
+    assert outbox.store.kinds_told() == {1: ["queued", "deferred"], 2: ["queued"]}
+
+
 def test_what_waits_is_looked_at_again_in_its_time(outbox: SqlBench) -> None:
     later = NOW + timedelta(seconds=30)
     tell(outbox.store)
