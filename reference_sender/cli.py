@@ -75,6 +75,9 @@ _ELSEWHERE = {
     "status": "reference_sender.commands.status:status",
     "trace": "reference_sender.commands.trace:trace",
     "webhooks": "reference_sender.commands.webhooks:webhooks",
+    "purge": "reference_sender.commands.keeping:purge",
+    "erase": "reference_sender.commands.keeping:erase",
+    "accesses": "reference_sender.commands.keeping:accesses",
 }
 
 
@@ -491,6 +494,11 @@ def _requeue(
         raise SetUpError(
             "some of these mails are unknown: they may have been accepted, and sending them again may repeat them; "
             "say --i-checked if you made sure that they were not sent, or --accepted ID if they were"
+        )
+    if provider_id is None and (gone := store.wordless([docket.id for docket in dockets])):
+        raise SetUpError(
+            f"{', '.join(f'#{number}' for number in gone[:5])} cannot be sent again: what they said is purged or "
+            "erased; enqueue them anew under another key, or leave them out"
         )
     now = parts.clock.now()
     if provider_id is not None:

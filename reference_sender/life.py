@@ -53,6 +53,9 @@ class Bar(StrEnum):
 MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.PENDING, State.SENDING): {Actor.WORKER: "claimed: committed before the first byte leaves"},
     (State.PENDING, State.EXPIRED): {Actor.PERSON: "its campaign was cancelled, and no attempt is in doubt"},
+    (State.PENDING, State.SUPPRESSED): {
+        Actor.PERSON: "the recipient is being erased, and no attempt is in doubt"
+    },
     (State.SENDING, State.SENDING): {
         Actor.WORKER: "claimed again: the lease ran out, and repeating the attempt is safe",
     },

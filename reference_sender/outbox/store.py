@@ -12,8 +12,10 @@ from reference_sender.outbox.claims import Claims
 from reference_sender.outbox.depths import Depths
 from reference_sender.outbox.doubts import Doubts
 from reference_sender.outbox.enqueueing import Enqueued, enqueue, rows_of
+from reference_sender.outbox.erasing import Erasing
 from reference_sender.outbox.events import Events
 from reference_sender.outbox.histories import Histories
+from reference_sender.outbox.purging import Purging
 from reference_sender.outbox.reading import Reading, Standing, Tally
 from reference_sender.outbox.requeue import Requeueing
 from reference_sender.outbox.settling import Settling
@@ -33,6 +35,8 @@ class Store(
     Depths,
     Histories,
     Accesses,
+    Purging,
+    Erasing,
     Suppressions,
     Events,
 ):

@@ -1,0 +1,94 @@
+"""`purge`, `erase`, `accesses`: what they say, and that each is logged before it happens."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from sqlalchemy import update
+
+from reference_sender.life import State
+from reference_sender.outbox.schema import outgoing_email
+from tests.reference_sender.commands.outboxes import Outbox
+from tests.reference_sender.samples import NOW
+
+
+def test_a_purge_says_what_is_gone_and_a_second_one_that_nothing_is(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.ACCEPTED, age_s=86_400 * 200, provider_id="m1", answer="fine")
+    outbox.bring("order-2", State.DEAD, age_s=86_400 * 20, answer="no")
+    outbox.put("order-3", age_s=86_400 * 400)
+    assert outbox.call("purge", "--batch", "1").stdout == "purged: 2 answers, 1 accepted\n"
+    assert outbox.call("purge").stdout == "nothing is older than it may be\n"
+    assert [s.key for s in outbox.store.standings()] == ["order-2", "order-3"]
+    assert [a.action for a in outbox.store.accesses()] == ["purge", "purge"]
+
+
+def test_a_purge_may_be_short_and_is_told_to_programs(outbox: Outbox) -> None:
+    for number in range(3):
+        outbox.bring(f"order-{number}", State.ACCEPTED, age_s=86_400 * 90, provider_id="m")
+    done = outbox.call("purge", "--keep", "accepted=30", "--batch", "1", "--steps", "2", "--json")
+    assert json.loads(done.stdout) == {"ok": True, "purged": {"accepted": 2}}
+
+
+def test_a_period_that_is_none_is_refused_and_nothing_is_purged(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.ACCEPTED, age_s=86_400 * 200, provider_id="m1")
+    done = outbox.call("purge", OUTBOX_KEEP="sending=1")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "reference-sender: OUTBOX_KEEP names 'sending'; there are accepted, dead, expired, failed, suppressed, words, "
+        "answers, events, attachments, accesses, as in accepted=183,answers=14\n",
+    )
+    assert len(outbox.store.standings()) == 1
+
+
+def test_an_erasure_says_what_went_and_what_could_not(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.ACCEPTED, age_s=60, provider_id="m1")
+    outbox.bring("order-2", State.UNKNOWN, age_s=50)
+    outbox.put("order-3")
+    done = outbox.call("erase", "Ann@example.com")
+    assert done.exit_code == 1
+    assert done.stdout == "2 mails erased (1 of them withheld), 0 events, 0 suppressions\n"
+    assert "#2 cannot be erased yet" in done.stderr
+    assert outbox.call("requeue", "--id", "2", "--accepted", "m2").exit_code == 0
+    again = outbox.call("erase", "ann@example.com", "--json")
+    assert (again.exit_code, json.loads(again.stdout)["mails"]) == (0, 1)
+    assert {s.recipient for s in outbox.store.standings()} == {"erased"}
+    assert all("ann@" not in (a.detail or "") for a in outbox.store.accesses())
+
+
+def test_an_address_that_is_none_is_one_sentence(outbox: Outbox) -> None:
+    done = outbox.call("erase", "ann")
+    assert (done.exit_code, "is not an address" in done.stderr) == (2, True)
+    assert outbox.store.accesses() == []
+
+
+def test_a_mail_without_its_words_is_not_sent_again(outbox: Outbox) -> None:
+    number = outbox.bring("order-1", State.DEAD, age_s=60)
+    outbox.call("erase", "ann@example.com")
+    done = outbox.call("requeue", "--id", str(number))
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"reference-sender: #{number} cannot be sent again: what they said is purged or erased; enqueue them anew under "
+        "another key, or leave them out\n",
+    )
+
+
+def test_the_log_is_shown_newest_first_and_by_mail_also_when_the_mail_is_gone(outbox: Outbox) -> None:
+    outbox.put("order-1")
+    outbox.call("trace", "order-1")
+    outbox.clock.advance(1)
+    outbox.call("status", "--json", OUTBOX_OPERATOR="bob")
+    at = f"{NOW:%Y-%m-%d %H:%M:%S}"
+    later = f"{NOW + timedelta(seconds=1):%Y-%m-%d %H:%M:%S}"
+    lines = [f"{later} bob: status", f"{at} anna: trace #1"]
+    assert outbox.call("accesses").stdout.splitlines() == lines
+    assert outbox.call("accesses", "--by", "bob").stdout.splitlines() == lines[:1]
+    assert outbox.call("accesses", "--mail", "order-1").stdout.splitlines() == lines[1:]
+    with outbox.store.engine.begin() as connection:
+        connection.execute(
+            update(outgoing_email).values(state=State.ACCEPTED, updated_at=NOW - timedelta(days=999))
+        )
+    outbox.call("purge")
+    assert outbox.call("accesses", "--mail", "#1").stdout.splitlines() == lines[1:]
+    told = json.loads(outbox.call("accesses", "--mail", "#1", "--json").stdout)
+    assert (told["operator"], told["id"]) == ("anna", 1)
