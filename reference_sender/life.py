@@ -122,6 +122,7 @@ class Docket:
     last_code: int | None
     provider: str | None = None  # where the last attempt went
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
+    ordering_key: str | None = None  # one under way per key
     bar: Bar | None = None  # why it must not go, as the data said when it was claimed
 
     @property

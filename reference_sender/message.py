@@ -152,6 +152,15 @@ def check_event_key(key: str) -> None:
     _refuse(_NUL, key, "the event key", "a NUL character")
 
 
+def check_name(name: str | None, what: str, *, most: int = 255) -> None:
+    """Raise InvalidMail unless this can be stored and found as a name, or is none at all."""
+    if name is None:
+        return
+    if not name or len(name) > most:
+        raise InvalidMail(f"{what} has {len(name)} characters; it must have between 1 and {most}")
+    _refuse(_NUL, name, what, "a NUL character")
+
+
 def idempotency_key_for(event_key: str, recipient: str) -> str:
     """The key the provider sees for this (event, recipient): the same in every attempt, for ever.
 

@@ -12,10 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, and_, bindparam, case, exists, func, or_, select, update
 
 from reference_sender.life import Docket, Parcel, State
+from reference_sender.outbox.bars import LOOKED_AT, parcels_of
 from reference_sender.outbox.gated import Gated
 from reference_sender.outbox.passage import pass_through
-from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, parcel_of, rows_in
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.waiting import MAY_SOMEBODY_GO, Turnstile
 from reference_sender.policy.gate import Gate
 
 _row = outgoing_email.c
@@ -31,9 +33,15 @@ _DUE = rows_in(
 # Whether there is anything of the kind, without a lock on it. One EXISTS for each, so that each has its index.
 _IS_DUE = exists().where(in_state(State.PENDING), _row.next_attempt_at <= AT)
 _TO_CLAIM = {
-    True: select(or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT))),
+    True: select(
+        or_(_IS_DUE, MAY_SOMEBODY_GO, exists().where(in_state(State.SENDING), _row.lease_until < AT))
+    ),
     False: select(
-        or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT, _row.in_doubt.is_(False)))
+        or_(
+            _IS_DUE,
+            MAY_SOMEBODY_GO,
+            exists().where(in_state(State.SENDING), _row.lease_until < AT, _row.in_doubt.is_(False)),
+        )
     ),
 }
 _TAKE = (
@@ -58,7 +66,7 @@ _TAKE = (
         (_row.updated_at, AT),
     )
 )
-_TAKEN = select(*DOCKET_COLUMNS, _row.raw).where(_row.id.in_(IDS))
+_TAKEN = select(*DOCKET_COLUMNS, *LOOKED_AT).where(_row.id.in_(IDS))
 
 
 class Claims(Gated):
@@ -68,6 +76,7 @@ class Claims(Gated):
         super().__init__(engine)
         self._in_vain = 0
         """So many claims in a row came back empty-handed."""
+        self._turnstile = Turnstile()
 
     def claim(
         self,
@@ -95,6 +104,7 @@ class Claims(Gated):
                         gate.saw_nothing()
                     return []
         with self._write() as connection:
+            self._turnstile.turn(connection, now)
             lost_rows, due_rows = self._found(connection, now, limit, bulk, gate, dedupes=dedupes)
             rows = [*lost_rows, *due_rows]
             if not rows:
@@ -113,9 +123,9 @@ class Claims(Gated):
             ids = [row.id for row in rows]
             taking = {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
             connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
-            claimed = connection.execute(_TAKEN, {"ids": ids}).all()
-        by_id = {row.id: row for row in claimed}
-        return [parcel_of(by_id[i]) for i in ids]
+            claimed = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
+            parcels = parcels_of(connection, claimed, now)
+        return [parcels[i] for i in ids]
 
     def _found(
         self,

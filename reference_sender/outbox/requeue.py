@@ -26,6 +26,7 @@ class Requeueing(Transactions):
                 "queued_at": now,
                 "first_attempt_at": None,
                 "expires_at": None,
+                "hold_until": None,  # it waited before, and a person wants it to go
             }
         with self._write() as connection:
             return self._move(connection, docket, decision, now, Actor.PERSON, fresh)

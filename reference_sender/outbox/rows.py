@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, literal_column, select
 
-from reference_sender.life import Parcel, State
+from reference_sender.life import State
 from reference_sender.outbox.schema import StateName, outgoing_email
 
 _row = outgoing_email.c
@@ -37,6 +37,7 @@ DOCKET_COLUMNS = (
     _row.last_code,
     _row.provider,
     _row.mail_class,
+    _row.ordering_key,
 )
 
 AT = bindparam("at", type_=_row.updated_at.type)
@@ -66,8 +67,3 @@ def rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:
 def facts_of(row: Any) -> dict[str, Any]:
     """The columns of a docket, by its names."""
     return {column.key: row._mapping[column.key] for column in DOCKET_COLUMNS}
-
-
-def parcel_of(row: Any) -> Parcel:
-    """A row with its bytes."""
-    return Parcel(**facts_of(row), raw=bytes(row.raw))

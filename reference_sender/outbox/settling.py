@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, case, literal, update
 
-from reference_sender.life import Actor, Docket, State, may_move
+from reference_sender.life import FINAL, Actor, Docket, State, may_move
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.transactions import Transactions, settlement
+from reference_sender.outbox.waiting import let_next_go
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
 
@@ -49,7 +50,13 @@ class Settling(Transactions):
             )
             if not held:
                 self._hear_late(connection, docket, decision, now)
+            elif docket.ordering_key is not None and decision.state in FINAL:
+                self._let_next_go(connection, docket.ordering_key, now)
         return held
+
+    @staticmethod
+    def _let_next_go(connection: Connection, ordering_key: str, now: datetime) -> None:
+        let_next_go(connection, ordering_key, now)
 
     @staticmethod
     def _hear_late(connection: Connection, docket: Docket, decision: Decision, now: datetime) -> None:

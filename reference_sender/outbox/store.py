@@ -8,6 +8,7 @@ Must not hold: queries (they are with their noun), decisions about what an answe
 from __future__ import annotations
 
 from reference_sender.outbox.accesses import Accesses
+from reference_sender.outbox.attachments import Attachments
 from reference_sender.outbox.claims import Claims
 from reference_sender.outbox.depths import Depths
 from reference_sender.outbox.doubts import Doubts
@@ -39,5 +40,6 @@ class Store(
     Erasing,
     Suppressions,
     Events,
+    Attachments,
 ):
     """An outbox in a database."""

@@ -83,10 +83,19 @@ def _suppression(row: Any) -> Suppression:
 class Suppressions(Transactions):
     """The list as people use it."""
 
-    def suppress(self, address: str, **more: Any) -> None:
-        """Put an address onto the list; `more` is as in the function."""
+    def suppress(
+        self,
+        address: str,
+        *,
+        reason: str,
+        source: str,
+        now: datetime,
+        kind: Kind = Kind.ALL,
+        until: datetime | None = None,
+    ) -> None:
+        """Put an address onto the list, as the function does."""
         with self._write() as connection:
-            suppress(connection, address, **more)
+            suppress(connection, address, reason=reason, source=source, now=now, kind=kind, until=until)
 
     def unsuppress(self, address: str, *, kind: Kind | None = None) -> int:
         """Take an address off the list (of one kind, or wholly); how many entries there were."""

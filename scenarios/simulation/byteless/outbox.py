@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -17,16 +18,20 @@ from typing import Any, NoReturn, Self
 from sqlalchemy import DefaultClause
 
 from reference_sender.life import Docket, Parcel, State
-from reference_sender.message import Mail
+from reference_sender.message import Mail, Mailbox, render, single
+from reference_sender.outbox.enqueueing import Manner, rows_and_contents, suppress_rows
 from reference_sender.outbox.migrations import BroughtUp
 from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import DOCKET_COLUMNS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
-from reference_sender.outbox.store import Enqueued, Standing, Store, Tally, rows_of
+from reference_sender.outbox.store import Enqueued, Standing, Store, Tally
 from reference_sender.policy.bucket import Bucket
+from reference_sender.policy.classes import MailClass
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
 from reference_sender.policy.gate import Gate, Shared
+from reference_sender.policy.suppression import Kind, Suppression, canonical
+from scenarios.simulation.byteless import waiting
 from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency
 from scenarios.simulation.byteless.loop import refuse
 from scenarios.simulation.loop import OWNER
@@ -57,6 +62,10 @@ class Shelf:
         self.buckets: Mapping[str, Bucket] = {}
         self.business: list[tuple[str, str]] = []
         """The application's own table, as (ref, recipient)."""
+        self.suppressed: dict[tuple[str, Kind], Suppression] = {}
+        """By address and kind; never changed, only replaced."""
+        self.campaigns: dict[str, str] = {}
+        """Name → state; never changed, only replaced."""
         self.commits = 0
         """Transactions that wrote something: while this stays, nothing has changed."""
         self.lock = threading.RLock()
@@ -69,6 +78,8 @@ class Shelf:
         other.attempts = list(self.attempts)
         other.gates, other.buckets = self.gates, self.buckets
         other.business = list(self.business)
+        other.suppressed = self.suppressed
+        other.campaigns = self.campaigns
         return other
 
     def dispose(self) -> None:
@@ -127,6 +138,20 @@ class Transaction:
         """Refuse `execute` and whatever else only a connection to a database has."""
         refuse(SPEAKS_SQL)
 
+    def suppressed_at(self, mail_class: MailClass, now: datetime) -> list[str]:
+        """Return the addresses that a mail of this class must not go to."""
+        return [each.address for each in self._shelf.suppressed.values() if each.covers(mail_class, now)]
+
+    def let_go(self, now: datetime, ordering_key: str | None = None) -> None:
+        """Let those through who waited and may go (of an ordering key: the next one)."""
+        for row_id, row in list(self.emails.items()):
+            if ordering_key is not None and row["ordering_key"] != ordering_key:
+                continue
+            if waiting.may_go(row, self.emails, now):
+                self.write(row_id, {"next_attempt_at": now, "updated_at": now})
+                if ordering_key is not None:
+                    return
+
     def write(self, row_id: int, values: Mapping[str, Any]) -> None:
         """Replace some columns of a row (a new row: all that are not null)."""
         if self.emails is self._before:
@@ -143,7 +168,17 @@ def put(
     **more: Any,
 ) -> Enqueued:
     """Do what the sender's `enqueue` does, in this transaction of the application; `more` is as there."""
-    rows = rows_of(mail, key=key, now=now, **more)
+    manner = Manner(
+        **{each.name: more.pop(each.name) for each in fields(Manner) if more.get(each.name) is not None}
+    )
+    for name in [each.name for each in fields(Manner)]:
+        more.pop(name, None)
+    rows, _ = rows_and_contents(mail, key=key, now=now, manner=manner, **more)
+    for row in rows:
+        # Here attachments stay in the mail: there is nothing to be spared.
+        row |= {"raw": _whole(mail, row, row["recipient"], now), "attachments": None}
+    suppressed = suppress_rows(rows, transaction.suppressed_at(manner.mail_class, now))
+    waiting.hold(rows, manner, transaction.emails)
     known = {row["idempotency_key"]: row for row in transaction.emails.values()}
     created = False
     for row in rows:
@@ -158,7 +193,17 @@ def put(
         ids=tuple(row["id"] for row in found),
         idempotency_keys=tuple(row["idempotency_key"] for row in found),
         message_ids=tuple(row["message_id"] for row in found),
+        suppressed=suppressed,
+        differs=any(
+            _whole(mail, old, row["recipient"], old["created_at"]) != old["raw"]
+            for old, row in zip(found, rows, strict=True)
+        ),
     )
+
+
+def _whole(mail: Mail, row: Row, address: str, at: datetime) -> bytes:
+    by_address = {Mailbox.parse(each, "recipient").address: each for each in mail.recipients}
+    return render(single(mail, by_address[address]), row["message_id"], at)
 
 
 class Outbox(Store):
@@ -193,11 +238,15 @@ class Outbox(Store):
         bulk: int | None = None,
     ) -> list[Parcel]:
         # Like the original: whoever waits for mail only looks, most of the time.
-        if self._in_vain > 1 and not any(_to_claim(self.engine.emails, now, dedupes=dedupes)):
+        if self._in_vain > 1 and not (
+            any(_to_claim(self.engine.emails, now, dedupes=dedupes))
+            or any(waiting.may_go(row, self.engine.emails, now) for row in self.engine.emails.values())
+        ):
             if gate is not None:
                 gate.saw_nothing()
             return []
         with self._write() as transaction:
+            transaction.let_go(now)
             most = max(limit, 0)
             if gate is None:
                 lost, due = _to_claim(transaction.emails, now, dedupes=dedupes)
@@ -240,7 +289,36 @@ class Outbox(Store):
                     },
                 )
             claimed = [transaction.emails[row["id"]] for row in taken]
-        return [Parcel(**_facts(row), raw=row["raw"]) for row in claimed]
+        shelf = self.engine
+        return [
+            Parcel(
+                **_facts(row),
+                bar=waiting.bar_of(row, transaction.emails, shelf.suppressed.values(), shelf.campaigns, now),
+                raw=row["raw"],
+            )
+            for row in claimed
+        ]
+
+    def suppress(
+        self,
+        address: str,
+        *,
+        reason: str,
+        source: str,
+        now: datetime,
+        kind: Kind = Kind.ALL,
+        until: datetime | None = None,
+    ) -> None:
+        entry = Suppression(
+            address=canonical(address), kind=kind, reason=reason, source=source, since=now, until=until
+        )
+        with self.engine.lock:
+            self.engine.suppressed = {**self.engine.suppressed, (entry.address, kind): entry}
+            self.engine.commits += 1
+
+    @staticmethod
+    def _let_next_go(connection: Any, ordering_key: str, now: datetime) -> None:
+        connection.let_go(now, ordering_key)
 
     # -- the reconciler ---------------------------------------------------------------------------------------
 

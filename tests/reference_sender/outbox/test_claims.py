@@ -26,9 +26,10 @@ def test_whoever_finds_nothing_again_and_again_only_looks(store: Store) -> None:
         return [p.key for p in store.claim(now=at, limit=5, lease_s=60, dedupes=True)]
 
     try:
-        for _ in range(2):
+        # Lost and due ones; and once in a while, who waits for another mail.
+        for expected in (3, 2):
             assert claim(NOW) == []
-            assert len(statements) == 2
+            assert len(statements) == expected
         assert claim(NOW) == []
         assert [s.split()[0] for s in statements] == ["SELECT"]
         assert "FOR UPDATE" not in statements[0]

@@ -15,6 +15,7 @@ from reference_sender.outbox.store import Enqueued
 from scenarios.simulation.byteless.loop import OutOfReach
 from scenarios.simulation.byteless.outbox import Outbox, Shelf, Transaction, put
 from tests.reference_sender.outbox.contract import Bench, Contract
+from tests.reference_sender.outbox.manners_contract import MannersContract
 
 
 class ShelfBench(Bench):
@@ -43,7 +44,7 @@ def outbox() -> ShelfBench:
     return ShelfBench(Outbox(Shelf()))
 
 
-class TestOnAShelf(Contract):
+class TestOnAShelf(Contract, MannersContract):
     """The contract."""
 
 

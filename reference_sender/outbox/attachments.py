@@ -1,0 +1,102 @@
+"""Contents of attachments, each stored once: put in at enqueue, fetched at claim, dropped when nobody names them.
+
+Must not hold: how a mail is cut and put together (`reference_sender.attachments`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
+
+from reference_sender.attachments import MissingAttachment, put_in, read
+from reference_sender.outbox.engine import insert_or_update
+from reference_sender.outbox.rows import IDS
+from reference_sender.outbox.schema import email_attachment, email_attachment_use
+from reference_sender.outbox.transactions import Transactions
+
+_content, _use = email_attachment.c, email_attachment_use.c
+
+_CONTENTS = select(_content.digest, _content.content).where(_content.digest.in_(IDS))
+
+_USED = (
+    update(email_attachment)
+    .where(_content.digest == bindparam("name"))
+    .values(used_at=bindparam("now", type_=_content.used_at.type))
+)
+
+
+def keep(connection: Connection, contents: Mapping[str, bytes], now: datetime) -> None:
+    """Store contents that are not there yet, and note that they are used: nobody purges them before the commit."""
+    # In one order for all, so that two who store the same ones do not wait for each other in a circle.
+    for digest in sorted(contents):
+        # Mostly it is there, and large: it is not sent again just to be refused.
+        if connection.execute(_USED, {"name": digest, "now": now}).rowcount:
+            continue
+        connection.execute(
+            insert_or_update(
+                connection.dialect.name,
+                {
+                    "digest": digest,
+                    "content": contents[digest],
+                    "octets": len(contents[digest]),
+                    "used_at": now,
+                },
+                table=email_attachment,
+                key=("digest",),
+                update=("used_at",),
+            )
+        )
+
+
+def name(connection: Connection, uses: Sequence[tuple[int, str]]) -> None:
+    """Note which mail names which content, as (number of the row, digest)."""
+    if uses:
+        rows = [{"email_id": email_id, "digest": digest} for email_id, digest in sorted(set(uses))]
+        connection.execute(insert(email_attachment_use), rows)
+
+
+def names_of(connection: Connection, ids: Sequence[int]) -> set[tuple[int, str]]:
+    """What these rows name, as (number of the row, digest)."""
+    found = connection.execute(select(_use.email_id, _use.digest).where(_use.email_id.in_(list(ids))))
+    return {(row.email_id, row.digest) for row in found}
+
+
+def whole(connection: Connection, rows: Iterable[Any]) -> dict[int, bytes]:
+    """Mails of claimed rows with their attachments in them, by number. Left out: who names a content that is gone."""
+    slots = {row.id: read(row.attachments) for row in rows}
+    digests = {slot.digest for each in slots.values() for slot in each}
+    if not digests:
+        return {}
+    contents = {
+        each.digest: bytes(each.content) for each in connection.execute(_CONTENTS, {"ids": list(digests)})
+    }
+    found = {}
+    for row in rows:
+        try:
+            found[row.id] = put_in(bytes(row.raw), slots[row.id], contents)
+        except MissingAttachment:
+            continue
+    return found
+
+
+def drop_unused(connection: Connection, *, before: datetime) -> int:
+    """Delete contents that no mail names and that were last used before then; how many.
+
+    A row that is purged takes its uses along, so contents live as long as the longest-living mail that names them.
+    `before` must lie well before any transaction that may still be open: such a one has used a content that nobody
+    names yet.
+    """
+    unused = ~exists().where(_use.digest == _content.digest)
+    return connection.execute(delete(email_attachment).where(_content.used_at < before, unused)).rowcount
+
+
+class Attachments(Transactions):
+    """Contents as a purge sees them."""
+
+    def drop_unused_attachments(self, *, before: datetime) -> int:
+        """Delete contents that no mail names any more; how many."""
+        with self._write() as connection:
+            return drop_unused(connection, before=before)

@@ -1,0 +1,78 @@
+"""What speaks against sending a claimed row; the rest of it is in the contract."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from reference_sender.life import Bar, State
+from reference_sender.outbox.bars import bar_of_dependency, bar_of_waiting
+from reference_sender.outbox.schema import campaign
+from tests.reference_sender.outbox.benches import SqlBench
+from tests.reference_sender.samples import NOW
+
+SOON = NOW + timedelta(seconds=1)
+
+CAMPAIGN: dict[str, Any] = {
+    "name": "318",
+    "state": "running",
+    "sender": "shop@example.org",
+    "mail_class": "newsletter",
+    "template": "news",
+    "parameters": "{}",
+    "audience": "{}",
+    "page_rows": 10,
+    "gap_s": 0.0,
+    "begins_at": NOW,
+    "next_at": NOW,
+    **dict.fromkeys(("pages", "members", "enqueued", "known", "suppressed", "refused"), 0),
+    "created_at": NOW,
+    "updated_at": NOW,
+}
+
+
+@pytest.mark.parametrize(
+    ("states", "until", "expected"),
+    [
+        ({State.ACCEPTED}, SOON, None),
+        ({State.ACCEPTED, State.FAILED}, SOON, Bar.ORPHANED),
+        ({State.ACCEPTED, State.DEAD}, SOON, Bar.OUT_OF_TURN),
+        ({State.UNKNOWN}, NOW, Bar.OVERSLEPT),
+        (set(), NOW, Bar.OVERSLEPT),
+        ({State.PENDING}, None, None),
+        ({State.EXPIRED}, None, Bar.ORPHANED),
+    ],
+)
+def test_what_a_mail_says_about_one_that_depends_on_it(
+    states: set[State], until: Any, expected: Bar | None
+) -> None:
+    assert bar_of_dependency(states, until, NOW) is expected
+
+
+def test_who_waits_may_oversleep() -> None:
+    assert bar_of_waiting(None, NOW) is Bar.OUT_OF_TURN
+    assert bar_of_waiting(SOON, NOW) is Bar.OUT_OF_TURN
+    assert bar_of_waiting(NOW, NOW) is Bar.OVERSLEPT
+
+
+@pytest.mark.parametrize(
+    ("state", "bar"),
+    [("running", None), ("done", None), ("paused", Bar.PAUSED), ("cancelled", Bar.CANCELLED)],
+)
+def test_a_campaign_bars_its_mails(outbox: SqlBench, state: str, bar: Bar | None) -> None:
+    with outbox.store.engine.begin() as connection:
+        connection.execute(insert(campaign), CAMPAIGN)
+        connection.execute(update(campaign).values(state=state))
+    outbox.put("a", campaign="318")
+    outbox.put("b")
+    assert {each.key: each.bar for each in outbox.claim()} == {"a": bar, "b": None}
+
+
+def test_a_suppressed_recipient_counts_before_everything_else(outbox: SqlBench) -> None:
+    outbox.put("a", slot="user-7")
+    outbox.put("b", slot="user-7")
+    outbox.store.suppress("ann@example.com", reason="manual", source="bob", now=NOW)
+    assert [each.bar for each in outbox.claim()] == [Bar.SUPPRESSED, Bar.SUPPRESSED]
