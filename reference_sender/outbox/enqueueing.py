@@ -6,7 +6,7 @@ Must not hold: anything a worker does with the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -170,8 +170,14 @@ def enqueue(
 
 
 def rows_of(mail: Mail, *, key: str, now: datetime, **more: Any) -> list[dict[str, Any]]:
-    """What an enqueue writes: one row of `outgoing_email` per recipient, without its number."""
-    return rows_and_contents(mail, key=key, now=now, **more)[0]
+    """What an enqueue writes: one row of `outgoing_email` per recipient, without its number; `more` as there."""
+    return rows_and_contents(mail, key=key, now=now, manner=manner_from(more), **more)[0]
+
+
+def manner_from(more: dict[str, Any]) -> Manner:
+    """Take what makes a `Manner` out of the arguments of an enqueue."""
+    told = {each.name: more.pop(each.name, None) for each in fields(Manner)}
+    return Manner(**{name: value for name, value in told.items() if value is not None})
 
 
 def rows_and_contents(

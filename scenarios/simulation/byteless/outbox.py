@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -19,7 +18,7 @@ from sqlalchemy import DefaultClause
 
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.message import Mail, Mailbox, render, single
-from reference_sender.outbox.enqueueing import Manner, rows_and_contents, suppress_rows
+from reference_sender.outbox.enqueueing import manner_from, rows_and_contents, suppress_rows
 from reference_sender.outbox.migrations import BroughtUp
 from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import DOCKET_COLUMNS
@@ -168,11 +167,7 @@ def put(
     **more: Any,
 ) -> Enqueued:
     """Do what the sender's `enqueue` does, in this transaction of the application; `more` is as there."""
-    manner = Manner(
-        **{each.name: more.pop(each.name) for each in fields(Manner) if more.get(each.name) is not None}
-    )
-    for name in [each.name for each in fields(Manner)]:
-        more.pop(name, None)
+    manner = manner_from(more)
     rows, _ = rows_and_contents(mail, key=key, now=now, manner=manner, **more)
     for row in rows:
         # Here attachments stay in the mail: there is nothing to be spared.
