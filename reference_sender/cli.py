@@ -7,36 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
-import mimetypes
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender import __version__
-from reference_sender.clock import SystemClock
 from reference_sender.commands.frame import (
     SetUpError,
-    database_sentence,
     opened,
     sentences,
     with_options,
 )
 from reference_sender.life import State
 from reference_sender.log import JsonLog
-from reference_sender.message import Attachment, Mail, check_event_key, parse_mail
-from reference_sender.outbox.store import Enqueued, Store, enqueue
+from reference_sender.message import check_event_key
+from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
-from reference_sender.policy.settings import InvalidSettings
-from reference_sender.templates import Templates
 from reference_sender.wiring import DATABASE, OPTIONS, Parts, Sender, build, options_from
 
 
@@ -72,6 +62,8 @@ def run(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> int
 
 #: Commands that are loaded when they are called: name → where it is.
 _ELSEWHERE = {
+    "enqueue": "reference_sender.commands.enqueue:enqueue_command",
+    "suppress": "reference_sender.commands.suppress:suppress",
     "status": "reference_sender.commands.status:status",
     "trace": "reference_sender.commands.trace:trace",
     "webhooks": "reference_sender.commands.webhooks:webhooks",
@@ -122,93 +114,6 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
                 click.echo(f"brought up to version {step.version}: {step.what}")
         else:
             click.echo(f"nothing to do: the outbox is there already in {where}")
-
-
-@cli.command("enqueue")
-@with_options(DATABASE)
-@click.option(
-    "--jsonl", is_flag=True, help="Read mails as JSON lines from standard input, answer each with one."
-)
-@click.option("--key", help="The business event, like order-1234-confirmation.")
-@click.option("--from", "sender", help="Like 'Shop <shop@example.org>'.")
-@click.option("--to", "recipients", multiple=True, help="May be given several times.")
-@click.option("--subject", default="", help="One line.")
-@click.option("--text", help="The plain text.")
-@click.option("--html", help="The HTML.")
-@click.option("--template", help="Render the mail from this template instead.")
-@click.option(
-    "--param", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the template."
-)
-@click.option(
-    "--templates",
-    "folder",
-    envvar="OUTBOX_TEMPLATES",
-    type=click.Path(path_type=Path),
-    default=Path("templates"),
-    show_default=True,
-    help="The folder with the templates.",
-)
-@click.option(
-    "--attach",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A file that goes along. May be given several times.",
-)
-@click.option(
-    "--wake-to",
-    envvar="OUTBOX_WAKE_TO",
-    show_envvar=True,
-    help="amqp://… of a RabbitMQ: tell the workers that there is mail (see `work --wake-from`).",
-)
-@click.pass_obj
-def enqueue_command(
-    parts: Parts,
-    database_url: str,
-    jsonl: bool,
-    key: str | None,
-    sender: str | None,
-    recipients: tuple[str, ...],
-    subject: str,
-    text: str | None,
-    html: str | None,
-    template: str | None,
-    parameters: tuple[str, ...],
-    folder: Path,
-    files: tuple[Path, ...],
-    wake_to: str | None,
-) -> None:
-    """Put a mail into the outbox. It is sent by `work`."""
-    with opened(parts, database_url) as store, _notifying(wake_to) as notify:
-        if jsonl:
-            _answer_lines(parts, store, Templates(folder), notify)
-            return
-        if not key or not sender or not recipients:
-            raise click.UsageError("--key, --from and --to are needed (or --jsonl)")
-        attachments = tuple(_attachment(file) for file in files)
-        given = _parameters(parameters)
-        if template is None:
-            mail = Mail(
-                sender=sender,
-                recipients=recipients,
-                subject=subject,
-                text=text,
-                html=html,
-                attachments=attachments,
-            )
-        elif subject or text is not None or html is not None:
-            raise click.UsageError("--template brings subject, text and html; leave them out")
-        else:
-            mail = Templates(folder).mail(
-                template, given, sender=sender, recipients=recipients, attachments=attachments
-            )
-        done = _enqueue(
-            parts, store, mail, key=key, template=template, parameters=given if template else None
-        )
-        notify()
-        what = "enqueued" if done.created else "was there already"
-        for message_id in done.message_ids:
-            click.echo(f"{key} {what}: {message_id}")
 
 
 @cli.command()
@@ -284,26 +189,6 @@ def requeue(
 # -- what the commands do -------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _notifying(url: str | None) -> Iterator[Callable[[], None]]:
-    """What to call after a commit, so that workers look at once."""
-    if url is None:
-        yield lambda: None
-        return
-    with sentences():
-        try:
-            from reference_sender.wakeups import Notifier
-        except ImportError as error:
-            raise InvalidSettings(
-                f"--wake-to is given and {error.name} is not installed; install mailproof[rabbitmq]"
-            ) from error
-        notifier = Notifier(url, log=JsonLog(sys.stderr, SystemClock()))
-    try:
-        yield notifier.notify
-    finally:
-        notifier.close()
-
-
 def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
     with sentences():
         sender = build(options_from(values), replace(parts, log=JsonLog(sys.stderr, parts.clock)))
@@ -324,157 +209,6 @@ async def _reconcile(sender: Sender) -> Any:
         return await sender.reconciler.run_once()
     finally:
         await sender.close()
-
-
-def _enqueue(
-    parts: Parts,
-    store: Store,
-    mail: Mail,
-    *,
-    key: str,
-    priority: int = 0,
-    expires_at: datetime | None = None,
-    template: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    rollback: bool = False,
-) -> Enqueued:
-    """The business transaction of somebody who has no other business than this mail."""
-    with store.engine.connect() as connection, connection.begin() as transaction:
-        done = enqueue(
-            connection,
-            mail,
-            key=key,
-            now=parts.clock.now(),
-            priority=priority,
-            expires_at=expires_at,
-            template=template,
-            parameters=parameters,
-            key_for=parts.key_for,
-        )
-        if rollback:
-            transaction.rollback()
-    return done
-
-
-def _parameters(texts: Sequence[str]) -> dict[str, str]:
-    given = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.UsageError(f"--param is {text!r}; write it like --param number=1234")
-        given[name] = value
-    return given
-
-
-def _attachment(file: Path) -> Attachment:
-    try:
-        # Looked at first: a pipe or a device would be read for ever.
-        if not file.is_file():
-            what = "is not a file" if file.exists() else "does not exist"
-            raise SetUpError(f"the attachment {str(file)!r} {what}; name a file that can be read")
-        content = file.read_bytes()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise SetUpError(f"the attachment {str(file)!r} cannot be read: {why}") from error
-    kind, encoding = mimetypes.guess_type(file.name)
-    return Attachment(
-        filename=file.name,
-        content_type=kind if kind and not encoding else "application/octet-stream",
-        content=content,
-    )
-
-
-_TEN_YEARS_S = 315_360_000
-
-_FIELDS = frozenset(
-    {"op", "key", "from", "to", "subject", "text", "html", "attachments", "headers", "rollback"}
-    | {"priority", "expires_in_s", "template", "parameters"}
-)
-
-
-def _answer_lines(parts: Parts, store: Store, templates: Templates, notify: Callable[[], None]) -> None:
-    """The JSON-lines process: one request a line, one answer a line, until the input ends."""
-    for line in sys.stdin.buffer:
-        if line.strip():
-            answer = _answer(parts, store, templates, line)
-            click.echo(json.dumps(answer, ensure_ascii=False))
-            if answer.get("created"):
-                notify()
-
-
-def _answer(parts: Parts, store: Store, templates: Templates, line: bytes) -> dict[str, Any]:
-    try:
-        request = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return _wrong(f"the line is not JSON: {error}")
-    if not isinstance(request, dict):
-        return _wrong("the line must be a JSON object")
-    try:
-        match request.get("op", "enqueue"):
-            case "enqueue":
-                return _answer_enqueue(parts, store, templates, request)
-            case "status":
-                from reference_sender.commands.status import told
-
-                return told(store, now=parts.clock.now(), mails=True, queues=False)
-            case other:
-                return _wrong(f"the op {other!r} does not exist; there are enqueue and status")
-    except SQLAlchemyError as error:
-        return _wrong(database_sentence(error))
-    except (ValueError, OverflowError) as error:  # InvalidMail among them
-        return _wrong(str(error))
-
-
-def _answer_enqueue(
-    parts: Parts, store: Store, templates: Templates, request: dict[str, Any]
-) -> dict[str, Any]:
-    if unknown := sorted(request.keys() - _FIELDS):
-        return _wrong(f"the field {unknown[0]!r} does not exist; there are {', '.join(sorted(_FIELDS))}")
-    key, priority, expires_in_s = request.get("key"), request.get("priority", 0), request.get("expires_in_s")
-    if not isinstance(key, str) or not key:
-        return _wrong('"key" must be a string that names the event')
-    if not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
-        return _wrong('"priority" must be a whole number')
-    if expires_in_s is not None and not (
-        isinstance(expires_in_s, int | float) and 0 < expires_in_s <= _TEN_YEARS_S
-    ):
-        return _wrong('"expires_in_s" must be a number of seconds, greater than zero and at most ten years')
-    template, parameters = request.get("template"), request.get("parameters")
-    if template is not None and not isinstance(template, str):
-        return _wrong('"template" must be the name of a template')
-    if parameters is not None and (template is None or not isinstance(parameters, dict)):
-        return _wrong('"parameters" must be an object, and "template" must say what for')
-    if template is not None:
-        if brought := sorted({"subject", "text", "html"} & request.keys()):
-            return _wrong(f'"template" brings subject, text and html; leave out "{brought[0]}"')
-        # Read as a mail with any text first, so that addresses and attachments are checked by the same rules.
-        frame = parse_mail(request | {"text": "", "html": ""})
-        mail = templates.mail(
-            template,
-            parameters or {},
-            sender=frame.sender,
-            recipients=frame.recipients,
-            attachments=frame.attachments,
-            headers=frame.headers,
-        )
-    else:
-        mail = parse_mail(request)
-    done = _enqueue(
-        parts,
-        store,
-        mail,
-        key=key,
-        template=template,
-        parameters=(parameters or {}) if template is not None else None,
-        priority=priority,
-        expires_at=None if expires_in_s is None else parts.clock.now() + timedelta(seconds=expires_in_s),
-        rollback=bool(request.get("rollback", False)),
-    )
-    return {"ok": True, "key": key, "created": done.created}
-
-
-def _wrong(sentence: str) -> dict[str, Any]:
-    return {"ok": False, "error": sentence}
 
 
 def _requeue(

@@ -54,6 +54,13 @@ DATABASE = Option(
     default="sqlite:///outbox.db",
 )
 
+QUEUE_CAP = Option(
+    name="queue_cap",
+    envvar="OUTBOX_QUEUE_CAP",
+    help="So many mails may wait; newsletters are refused from half of it on, notices from four fifths, codes never [no cap].",
+    kind=int,
+)
+
 OPTIONS: tuple[Option, ...] = (
     DATABASE,
     Option(

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reference_sender.message import InvalidMail
 from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.store import Store
+from reference_sender.policy.classes import QueueFull
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.wiring import Option, Parts
 
@@ -41,7 +42,7 @@ def sentences() -> Iterator[None]:
     """Turn every expected trouble into one sentence."""
     try:
         yield
-    except (StoreTrouble, InvalidSettings, InvalidMail) as error:
+    except (StoreTrouble, InvalidSettings, InvalidMail, QueueFull) as error:
         raise SetUpError(str(error)) from error
     except SQLAlchemyError as error:
         raise SetUpError(database_sentence(error)) from error

@@ -71,11 +71,12 @@ class Outbox:
         self.end(self.claim(age_s=age_s), state, age_s=age_s, **more)
         return made
 
-    def call(self, *arguments: str, **env: str) -> Result:
+    def call(self, *arguments: str, stdin: str | None = None, **env: str) -> Result:
         """Run a command; at the time of the samples."""
         return CliRunner().invoke(
             cli,
             arguments,
             env={"OUTBOX_DATABASE_URL": self.url, "OUTBOX_OPERATOR": "anna", "COLUMNS": "120"} | env,
             obj=Parts(clock=self.clock),
+            input=stdin,
         )
