@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    TIMESTAMP,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -49,6 +50,9 @@ class UtcDateTime(TypeDecorator[datetime]):
 
             # It forgets the fraction of a second unless told how many digits of it are meant.
             return dialect.type_descriptor(DATETIME(fsp=6))
+        if getattr(dialect, "native_datetime", False):
+            # Somebody has taught sqlite3 itself to read times, like Django (docs/recipes/django.md).
+            return dialect.type_descriptor(TIMESTAMP())
         return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:

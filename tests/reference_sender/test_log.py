@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from reference_sender.clock import SystemClock
 from reference_sender.log import Both, JsonLog, cause_of, quiet
+from reference_sender.message import Mail
+from reference_sender.outbox.store import enqueue
+from reference_sender.wiring import Parts, build, options_from
 from tests.reference_sender.samples import NOW, ManualClock
+from tests.reference_sender.transports.wires import serving
 
 
 def test_an_event_is_one_json_line_with_its_facts() -> None:
@@ -51,3 +58,99 @@ def test_a_cause_holds_no_address_and_nothing_of_a_row() -> None:
     cause = cause_of(IntegrityError("INSERT …", {}, Exception(said)))
     assert cause == "value of <address> is wrong"
     assert len(cause_of(ValueError("x" * 5_000))) == 200
+
+
+SECRETS = ("ann", "example.com", "Shop", "Dear", "4711", "s3cr3t", "k3y", "subject-line")
+
+
+def test_a_whole_run_says_no_address_no_body_and_no_secret(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Accepted, refused, hung up on, in the words of a provider that repeats everything, and with a broken database."""
+    answers = iter(
+        (
+            '200 OK\r\nContent-Length: 14\r\n\r\n{"id": "m1"}  ',
+            "422 No\r\nContent-Length: 44\r\n\r\nann@example.com may not be written to: Dear ",
+            "200 OK\r\nContent-Length: 99\r\n\r\n",
+            "500 ann@example.com\r\nX-Ann: ann@example.com\r\nContent-Length: 0\r\n\r\n",
+        )
+    )
+    said = io.StringIO()
+    told: list[str] = []
+
+    more = asyncio.Event()
+
+    def heard(event: str, /, **_: object) -> None:
+        told.append(event)
+        more.set()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        lengths = [
+            int(x.split(b":")[1]) for x in head.splitlines() if x.lower().startswith(b"content-length")
+        ]
+        await reader.readexactly(sum(lengths))
+        answer = next(answers, "500 No\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + answer.encode())
+        await writer.drain()
+
+    async def steps() -> None:
+        async with serving(script) as port:
+            sender = build(
+                options_from(
+                    {
+                        "database_url": f"sqlite:///{tmp_path / 'outbox.db'}",
+                        "provider_url": f"http://127.0.0.1:{port}",
+                        "provider_api_key": "k3y-s3cr3t",
+                        "concurrency": 1,
+                        "poll_s": 0.05,
+                        "lookup": "none",
+                        "backoff_base_s": 0.01,
+                        "backoff_cap_s": 0.02,
+                    }
+                ),
+                Parts(log=Both(JsonLog(said, SystemClock()), heard)),
+            )
+            sender.store.create()
+            with sender.store.engine.begin() as connection:
+                for number in range(4):
+                    mail = Mail(
+                        sender="Shop <shop@example.org>",
+                        recipients=(f"ann+{number}@example.com",),
+                        subject="subject-line 4711",
+                        text="Dear Ann 4711",
+                    )
+                    enqueue(
+                        connection, mail, key=f"order-{number}", template="t", parameters={"name": "Ann 4711"}
+                    )
+            stop = asyncio.Event()
+            running = asyncio.create_task(sender.run(stop))
+
+            async def until(event: str, count: int) -> None:
+                async with asyncio.timeout(20):
+                    while told.count(event) < count:
+                        more.clear()
+                        await more.wait()
+
+            await until("decided", 4)
+            with sender.store.engine.begin() as connection:
+                connection.execute(
+                    text(
+                        "CREATE TRIGGER broken BEFORE UPDATE ON outgoing_email BEGIN "
+                        "SELECT RAISE(ABORT, 'row of ann@example.com is locked'); END"
+                    )
+                )
+            await until("claim_failed", 1)
+            stop.set()
+            await running
+
+    asyncio.run(steps())
+    lines = [json.loads(line) for line in said.getvalue().splitlines()]
+    assert {"decided", "claim_failed"} <= {line["event"] for line in lines}
+    assert {"accepted", "failed", "pending"} <= {line.get("state") for line in lines}
+    everything = said.getvalue() + "".join(capfd.readouterr()) + caplog.text
+    assert [secret for secret in SECRETS if secret.lower() in everything.lower()] == []
+    for line in lines:
+        if line["event"] == "decided":
+            assert line["key"].startswith("order-")
+            assert {"id", "state", "message_id", "attempt"} <= line.keys()
