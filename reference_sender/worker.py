@@ -1,4 +1,4 @@
-"""The worker: claim, send, settle – and the promises it expects from a store and a transport.
+"""The worker: claim, send, settle, all three at the same time – and the promises it expects from a store and a transport.
 
 `Worker.deliver` is one mail's way and is meant to be read from top to bottom. Three rules hold it up: `sending` is
 committed before the first byte; where the provider cannot dedupe, a marker is committed at the point of no return;
@@ -9,38 +9,33 @@ Must not hold: SQL, sockets, the meaning of codes.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from reference_sender import settler
 from reference_sender.clock import Clock
-from reference_sender.life import Docket, Parcel
+from reference_sender.life import Docket, Parcel, State
 from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.caps import overdue
 from reference_sender.policy.classify import classify as classify_evidence
-from reference_sender.policy.decision import Backoff, Decision, before_sending, decide
+from reference_sender.policy.decision import Backoff, Decision, Ended, before_sending, decide
 from reference_sender.policy.evidence import Evidence, Outcome
 from reference_sender.policy.settings import Settings
 
+_QUICK_S = 0.25  # attempts that take no longer are worth to be claimed for in advance
+_GATHER_S = 0.005
 
-class Store(Protocol):
+
+class Store(settler.Store, Protocol):
     """What the worker asks of the outbox; plain synchronous methods, each one transaction."""
 
     def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]: ...
 
     def mark(self, docket: Docket, *, now: datetime) -> bool: ...
-
-    def settle(
-        self,
-        docket: Docket,
-        decision: Decision,
-        *,
-        now: datetime,
-        evidence: Evidence | None = None,
-        started_at: datetime | None = None,
-    ) -> bool: ...
 
 
 class Transport(Protocol):
@@ -83,7 +78,13 @@ class Worker:
         self._key_of = key_of
         self._log = log
         self._beat = beat
+        self._settler = settler.Settler(store=store, clock=clock, pause_s=settings.poll_s, log=log)
         self._running: set[asyncio.Task[None]] = set()
+        """Claimed and not settled."""
+        self._places = asyncio.Semaphore(settings.concurrency)
+        """One for each mail that may be on the wire."""
+        self._usual_s = math.inf
+        """How long an attempt has taken of late."""
         self._woken = asyncio.Event()
         self._full = True
         """The last look for mail may have left some behind for want of room."""
@@ -106,6 +107,7 @@ class Worker:
             while not stop.is_set():
                 self._woken.clear()
                 try:
+                    await self._gather_room()
                     await self.work_once()
                     failures = 0
                     self._beat()
@@ -125,7 +127,7 @@ class Worker:
 
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
-        room = self._settings.concurrency - len(self._running)
+        room = self._room
         self._full = True
         if room <= 0:
             return 0
@@ -143,6 +145,25 @@ class Worker:
             task.add_done_callback(self._done)
         return len(parcels)
 
+    @property
+    def _ahead(self) -> int:
+        """How many mails may wait for a place, or for their settlement, besides those that have one.
+
+        They keep the wire busy while the database is. Where attempts are slow nobody would gain by it, and the mails
+        would wait in our hands for longer than others need for them. What a kill leaves behind as sent and not
+        settled stays below one and a half times the concurrency.
+        """
+        return self._settings.concurrency // 2 if self._usual_s <= _QUICK_S else 0
+
+    @property
+    def _room(self) -> int:
+        return self._settings.concurrency + self._ahead - len(self._running)
+
+    async def _gather_room(self) -> None:
+        """While every place is taken, a claim of many rows is cheaper than many claims: let some more room gather."""
+        if self._full and len(self._running) >= self._settings.concurrency and 0 < self._room < self._ahead:
+            await self._clock.sleep(_GATHER_S)
+
     async def idle(self) -> None:
         """Wait until nothing is in flight."""
         while self._running:
@@ -150,21 +171,43 @@ class Worker:
 
     async def deliver(self, parcel: Parcel) -> None:
         """One mail's way, from claimed to settled."""
-        started_at = self._clock.now()
-        if decision := before_sending(parcel, self._settings, started_at):
-            await self._settle(parcel, decision, None, started_at)
-            return
-        evidence, outcome = await self._attempt(parcel)
-        decision = decide(
-            outcome,
-            evidence,
-            parcel,
-            self._settings,
-            now=self._clock.now(),
-            rng=self._rng,
-            backoff=self._backoff,
+        has_waited = self._places.locked()
+        async with self._places:
+            started_at = self._clock.now()
+            decision = self._before_sending(parcel, started_at, has_waited=has_waited)
+            evidence = None
+            if decision is None:
+                began_s = self._clock.monotonic()
+                evidence, outcome = await self._attempt(parcel)
+                self._took(self._clock.monotonic() - began_s)
+                decision = decide(
+                    outcome,
+                    evidence,
+                    parcel,
+                    self._settings,
+                    now=self._clock.now(),
+                    rng=self._rng,
+                    backoff=self._backoff,
+                )
+        await self._settle(Ended(docket=parcel, decision=decision, evidence=evidence, started_at=started_at))
+
+    def _before_sending(self, parcel: Parcel, now: datetime, *, has_waited: bool) -> Decision | None:
+        """Reasons not to begin; the attempt must end within the lease, also where it had to wait for its place."""
+        if has_waited and parcel.lease_until is not None:
+            left_s = (parcel.lease_until - now).total_seconds()
+            if left_s < self._settings.total_timeout_s:
+                return Decision(
+                    state=State.PENDING,
+                    reason="its lease is too short for an attempt by now",
+                    next_attempt_at=now,
+                    refund=True,
+                )
+        return before_sending(parcel, self._settings, now)
+
+    def _took(self, seconds: float) -> None:
+        self._usual_s = (
+            seconds if self._usual_s == math.inf else self._usual_s + (seconds - self._usual_s) / 8
         )
-        await self._settle(parcel, decision, evidence, started_at)
 
     async def _attempt(self, parcel: Parcel) -> tuple[Evidence, Outcome]:
         """Hand the mail over; what was seen, and what it means."""
@@ -203,33 +246,13 @@ class Worker:
             return False
         return True
 
-    async def _settle(
-        self, parcel: Parcel, decision: Decision, evidence: Evidence | None, started_at: datetime
-    ) -> None:
-        """Write the decision, and keep trying while the lease lasts: a lost answer would cost us doubt."""
+    async def _settle(self, ended: Ended) -> None:
+        """Have the decision written, and say what became of the mail."""
         decided_at = self._clock.now()
-        while True:
-            try:
-                held = await asyncio.to_thread(
-                    self._store.settle,
-                    parcel,
-                    decision,
-                    now=self._clock.now(),
-                    evidence=evidence,
-                    started_at=started_at,
-                )
-                break
-            except Exception as error:
-                self._log(
-                    "settle_failed",
-                    id=parcel.id,
-                    token=parcel.token,
-                    error=type(error).__name__,
-                    cause=cause_of(error),
-                )
-                if parcel.lease_until is None or self._clock.now() >= parcel.lease_until:
-                    return
-                await self._clock.sleep(self._settings.poll_s)
+        held = await self._settler.settle(ended)
+        if held is None:
+            return
+        parcel, decision, evidence = ended.docket, ended.decision, ended.evidence
         self._log(
             "decided" if held else "late",
             id=parcel.id,
@@ -243,7 +266,7 @@ class Worker:
             wire=evidence.wire.value if evidence else None,
             phase=evidence.phase.value if evidence else None,
             code=evidence.code if evidence else None,
-            seconds=(decided_at - started_at).total_seconds(),
+            seconds=(decided_at - (ended.started_at or decided_at)).total_seconds(),
             waited_s=(decided_at - parcel.queued_at).total_seconds(),
             next_attempt_at=decision.next_attempt_at.isoformat() if decision.next_attempt_at else None,
         )

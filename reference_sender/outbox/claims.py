@@ -103,29 +103,62 @@ class Claims(Gated):
                     if gate is not None:
                         gate.saw_nothing()
                     return []
-        with self._write() as connection:
+        leased = now + timedelta(seconds=lease_s)
+        taken: list[tuple[int, int]] = []
+
+        def act(connection: Connection) -> list[Parcel]:
             self._turnstile.turn(connection, now)
-            lost_rows, due_rows = self._found(connection, now, limit, bulk, gate, dedupes=dedupes)
-            rows = [*lost_rows, *due_rows]
-            if not rows:
-                self._in_vain += 1
-                return []
-            self._in_vain = 0
-            for row in lost_rows:
-                self._record(
-                    connection,
-                    row.id,
-                    row.token,
-                    ended_at=now,
-                    decision=State.SENDING,
-                    reason="lease ran out",
-                )
-            ids = [row.id for row in rows]
-            taking = {"ids": ids, "at": now, "leased": now + timedelta(seconds=lease_s), "doubt": dedupes}
-            connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
-            claimed = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
-            parcels = parcels_of(connection, claimed, now)
-        return [parcels[i] for i in ids]
+            taken[:] = self._take(connection, now, limit, leased, bulk, gate, dedupes=dedupes)
+            return self._parcels(connection, taken, now)
+
+        def unsure() -> list[Parcel]:
+            # Nothing was sent yet. What is in our hands by now was committed; nobody else has the same token.
+            with self._read() as connection:
+                parcels = self._parcels(connection, taken, now)
+            return [each for each in parcels if (each.id, each.token) in taken and each.lease_until == leased]
+
+        parcels = self._in_one(act, unsure=unsure)
+        self._in_vain = 0 if parcels else self._in_vain + 1
+        return parcels
+
+    def _take(
+        self,
+        connection: Connection,
+        now: datetime,
+        limit: int,
+        leased: datetime,
+        bulk: int | None,
+        gate: Gate | None,
+        *,
+        dedupes: bool,
+    ) -> list[tuple[int, int]]:
+        """Take rows; their ids and new tokens, lost ones first, then the most urgent."""
+        lost_rows, due_rows = self._found(connection, now, limit, bulk, gate, dedupes=dedupes)
+        rows = [*lost_rows, *due_rows]
+        if not rows:
+            return []
+        for row in lost_rows:
+            self._record(
+                connection,
+                row.id,
+                row.token,
+                ended_at=now,
+                decision=State.SENDING,
+                reason="lease ran out",
+            )
+        ids = [row.id for row in rows]
+        taking = {"ids": ids, "at": now, "leased": leased, "doubt": dedupes}
+        connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
+        return [(row.id, row.token + 1) for row in rows]
+
+    @staticmethod
+    def _parcels(connection: Connection, taken: Sequence[tuple[int, int]], now: datetime) -> list[Parcel]:
+        """The rows as the worker wants them, in this order."""
+        if not taken:
+            return []
+        ids = [row_id for row_id, _ in taken]
+        found = parcels_of(connection, connection.execute(_TAKEN, {"ids": ids, "at": now}).all(), now)
+        return [found[row_id] for row_id in ids if row_id in found]
 
     def _found(
         self,
@@ -148,5 +181,8 @@ class Claims(Gated):
 
     def mark(self, docket: Docket, *, now: datetime) -> bool:
         """Commit that this attempt passes its point of no return. False: the row is no longer ours, do not send."""
-        with self._write() as connection:
+
+        def act(connection: Connection) -> bool:
             return self._fenced(connection, docket, {"in_doubt": True, "updated_at": now})
+
+        return self._in_one(act, unsure=lambda: self._in_one(act))

@@ -40,6 +40,8 @@ DOCKET_COLUMNS = (
     _row.ordering_key,
 )
 
+_NAMES = tuple(column.key for column in DOCKET_COLUMNS)
+
 AT = bindparam("at", type_=_row.updated_at.type)
 """The moment of the call."""
 IDS: Any = bindparam("ids", expanding=True)
@@ -66,4 +68,5 @@ def rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:
 
 def facts_of(row: Any) -> dict[str, Any]:
     """The columns of a docket, by its names."""
-    return {column.key: row._mapping[column.key] for column in DOCKET_COLUMNS}
+    # They come first in every query that asks for them; `raw` may follow. By name it would take ten times as long.
+    return dict(zip(_NAMES, row, strict=False))

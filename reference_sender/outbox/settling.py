@@ -5,19 +5,32 @@ Must not hold: decisions about what an answer means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, literal, update
+from sqlalchemy import Connection, bindparam, case, exists, literal, select, update
 
 from reference_sender.life import FINAL, Actor, Docket, State, may_move
-from reference_sender.outbox.schema import outgoing_email
-from reference_sender.outbox.transactions import Transactions, settlement
+from reference_sender.outbox.bulk import insert_all, update_all
+from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.transactions import Transactions, record_of, settlement
 from reference_sender.outbox.waiting import let_next_go
-from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.decision import Decision, Doubt, Ended
 from reference_sender.policy.evidence import Evidence
 
 _row = outgoing_email.c
+_attempt = email_attempt.c
+
+_WRITTEN = select(
+    exists().where(
+        _attempt.email_id == bindparam("email"),
+        _attempt.token == bindparam("of"),
+        _attempt.late.is_(False),
+        _attempt.decision == bindparam("what"),
+        _attempt.reason == bindparam("why"),
+    )
+)
 
 
 class Settling(Transactions):
@@ -32,27 +45,78 @@ class Settling(Transactions):
         evidence: Evidence | None = None,
         started_at: datetime | None = None,
     ) -> bool:
-        """Write the end of an attempt. False: the lease was lost; the result is kept as a late attempt only."""
+        """Write the end of an attempt. False: the lease was lost; the result is kept as a late attempt only.
+
+        Writing the same end again changes nothing and is answered as the first time: whoever lost the answer to a
+        commit may ask again.
+        """
+        ended = Ended(docket=docket, decision=decision, evidence=evidence, started_at=started_at)
         assert may_move(Actor.WORKER, State.SENDING, decision.state), decision
-        with self._write() as connection:
-            held = self._fenced(connection, docket, settlement(docket, decision, evidence, now))
-            self._record(
-                connection,
-                docket.id,
-                docket.token,
-                ended_at=now,
-                started_at=started_at,
-                evidence=evidence,
-                decision=decision.state,
-                reason=decision.reason,
-                provider_id=decision.provider_id,
-                late=not held,
-            )
-            if not held:
-                self._hear_late(connection, docket, decision, now)
-            elif docket.ordering_key is not None and decision.state in FINAL:
-                self._let_next_go(connection, docket.ordering_key, now)
+
+        def act(connection: Connection) -> bool:
+            return self._settle(connection, ended, now)
+
+        return self._in_one(act, unsure=lambda: self._in_one(act))
+
+    def settle_all(self, group: Sequence[Ended], *, now: datetime) -> list[bool]:
+        """Write the ends of several attempts in one transaction, each fenced as in `settle`: all of them, or none."""
+        for ended in group:
+            assert may_move(Actor.WORKER, State.SENDING, ended.decision.state), ended.decision
+
+        def act(connection: Connection) -> list[bool]:
+            return self._settle_together(connection, group, now)
+
+        return self._in_one(act, unsure=lambda: self._in_one(act))
+
+    def _settle(self, connection: Connection, ended: Ended, now: datetime) -> bool:
+        docket, decision = ended.docket, ended.decision
+        held = self._fenced(connection, docket, settlement(docket, decision, ended.evidence, now))
+        if not held and self._is_on_record(connection, ended):
+            return True
+        self._record(connection, docket.id, docket.token, **_ending(ended, now), late=not held)
+        if not held:
+            self._hear_late(connection, docket, decision, now)
+        elif docket.ordering_key is not None and decision.state in FINAL:
+            self._let_next_go(connection, docket.ordering_key, now)
         return held
+
+    def _settle_together(self, connection: Connection, group: Sequence[Ended], now: datetime) -> list[bool]:
+        """The same for many, in a few statements: who holds his row is looked up, and locked until the commit."""
+        held = self._held_of(connection, [ended.docket for ended in group])
+        alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        records: list[dict[str, Any]] = []
+        for ended in group:
+            docket = ended.docket
+            if docket.id not in held:
+                continue
+            values = settlement(docket, ended.decision, ended.evidence, now)
+            alike.setdefault(tuple(values), []).append(values | {"id": docket.id})
+            records.append(record_of(docket.id, docket.token, **_ending(ended, now)))
+        for rows in alike.values():
+            update_all(connection, outgoing_email, "id", rows)
+        if records:
+            insert_all(connection, email_attempt, records)
+        for ended in group:
+            lane = ended.docket.ordering_key
+            if ended.docket.id in held and lane is not None and ended.decision.state in FINAL:
+                self._let_next_go(connection, lane, now)
+        # The others in the long way: their result is evidence, and belongs to no row any more.
+        return [ended.docket.id in held or self._settle(connection, ended, now) for ended in group]
+
+    @staticmethod
+    def _is_on_record(connection: Connection, ended: Ended) -> bool:
+        """Whether this very end was written before, by a commit whose answer was lost."""
+        return bool(
+            connection.execute(
+                _WRITTEN,
+                {
+                    "email": ended.docket.id,
+                    "of": ended.docket.token,
+                    "what": ended.decision.state.value,
+                    "why": ended.decision.reason,
+                },
+            ).scalar()
+        )
 
     @staticmethod
     def _let_next_go(connection: Connection, ordering_key: str, now: datetime) -> None:
@@ -76,3 +140,15 @@ class Settling(Transactions):
             .where(_row.id == docket.id, _row.state.in_([State.PENDING, State.SENDING, State.UNKNOWN]))
             .values(news)
         )
+
+
+def _ending(ended: Ended, now: datetime) -> dict[str, Any]:
+    """What goes on record about it."""
+    return {
+        "ended_at": now,
+        "started_at": ended.started_at,
+        "evidence": ended.evidence,
+        "decision": ended.decision.state,
+        "reason": ended.decision.reason,
+        "provider_id": ended.decision.provider_id,
+    }

@@ -7,20 +7,25 @@ Must not hold: which moves there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, bindparam, insert, update
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy.exc import DBAPIError
 
 from reference_sender.life import Actor, Docket, State, may_move
 from reference_sender.outbox.engine import READS_ONLY
+from reference_sender.outbox.rows import IDS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.trouble import Trouble, trouble_of
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence
 
 _row = outgoing_email.c
+_T = TypeVar("_T")
+_AT_ONCE = 4  # so often a transaction is begun that others push aside; then its caller should pause
 
 # The statements that a worker repeats all day are built once, not at every poll.
 # Where the row is still in the hands of this attempt; the columns to set come with the parameters.
@@ -29,6 +34,7 @@ _HELD = update(outgoing_email).where(
     _row.token == bindparam("held_token"),
     _row.state == bindparam("held_state", type_=_row.state.type),
 )
+_STANDS = select(_row.id, _row.token, _row.state).where(_row.id.in_(IDS)).order_by(_row.id).with_for_update()
 _RECORD = insert(email_attempt)
 
 
@@ -40,6 +46,27 @@ class Transactions:
 
     def _write(self) -> AbstractContextManager[Connection]:
         return self.engine.begin()
+
+    def _in_one(self, act: Callable[[Connection], _T], *, unsure: Callable[[], _T] | None = None) -> _T:
+        """Act in one transaction, and do it again where the database rolled it back because others were in the way.
+
+        If the connection broke while the commit was under way, it may be committed or not: `unsure` looks and tells.
+        Without it that error goes to the caller, like every other.
+        """
+        for left in reversed(range(_AT_ONCE)):
+            acted = False
+            try:
+                with self._write() as connection:
+                    result = act(connection)
+                    acted = True
+                return result
+            except DBAPIError as error:
+                trouble = trouble_of(error)
+                if trouble is Trouble.UNSURE and acted and unsure is not None:
+                    return unsure()
+                if trouble is not Trouble.AT_ONCE or not left:
+                    raise
+        raise AssertionError("the last round returns or raises")
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -56,6 +83,15 @@ class Transactions:
         """Write only if the row is still in the hands of this attempt."""
         held = {"held_id": docket.id, "held_token": docket.token, "held_state": docket.state}
         return connection.execute(_HELD, values | held).rowcount == 1
+
+    @staticmethod
+    def _held_of(connection: Connection, dockets: Sequence[Docket]) -> set[int]:
+        """Which of them are still in the hands of their attempts; locked, so that they stay so until the commit."""
+        found = {
+            row.id: (row.token, row.state)
+            for row in connection.execute(_STANDS, {"ids": [docket.id for docket in dockets]})
+        }
+        return {docket.id for docket in dockets if found.get(docket.id) == (docket.token, docket.state)}
 
     def _move(
         self,
@@ -86,42 +122,39 @@ class Transactions:
         return moved
 
     @staticmethod
-    def _record(
-        connection: Connection,
-        email_id: int,
-        token: int,
-        *,
-        ended_at: datetime,
-        decision: State,
-        reason: str,
-        started_at: datetime | None = None,
-        evidence: Evidence | None = None,
-        provider_id: str | None = None,
-        late: bool = False,
-    ) -> None:
-        seen: dict[str, Any] = {}
-        if evidence is not None:
-            seen = {
-                "phase": evidence.phase.value,
-                "code": evidence.code,
-                "enhanced": evidence.enhanced,
-                "trouble": evidence.trouble,
-                "answer": evidence.answer,
-            }
-        connection.execute(
-            _RECORD,
-            {
-                "email_id": email_id,
-                "token": token,
-                "started_at": started_at,
-                "ended_at": ended_at,
-                "decision": decision.value,
-                "reason": reason,
-                "provider_id": provider_id,
-                "late": late,
-                **seen,
-            },
-        )
+    def _record(connection: Connection, email_id: int, token: int, **more: Any) -> None:
+        """Put one attempt on record; `more` as in `record_of`."""
+        connection.execute(_RECORD, record_of(email_id, token, **more))
+
+
+def record_of(
+    email_id: int,
+    token: int,
+    *,
+    ended_at: datetime,
+    decision: State,
+    reason: str,
+    started_at: datetime | None = None,
+    evidence: Evidence | None = None,
+    provider_id: str | None = None,
+    late: bool = False,
+) -> dict[str, Any]:
+    """A row of `email_attempt`, all columns named, so that many of them are one statement."""
+    return {
+        "email_id": email_id,
+        "token": token,
+        "started_at": started_at,
+        "ended_at": ended_at,
+        "phase": evidence.phase.value if evidence else None,
+        "code": evidence.code if evidence else None,
+        "enhanced": evidence.enhanced if evidence else None,
+        "trouble": evidence.trouble if evidence else None,
+        "answer": evidence.answer if evidence else None,
+        "decision": decision.value,
+        "reason": reason,
+        "provider_id": provider_id,
+        "late": late,
+    }
 
 
 def settlement(

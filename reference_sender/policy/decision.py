@@ -42,6 +42,16 @@ class Decision:
     provider_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One attempt that is over: whose it was, what becomes of the row, and what was seen."""
+
+    docket: Docket  # as it was claimed
+    decision: Decision
+    evidence: Evidence | None = None  # None: the attempt ended before it began
+    started_at: datetime | None = None
+
+
 class Backoff(Protocol):
     """How long to wait; `backoff_s` is ours."""
 

@@ -24,10 +24,10 @@ from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import DOCKET_COLUMNS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally
+from reference_sender.outbox.transactions import record_of
 from reference_sender.policy.bucket import Bucket
 from reference_sender.policy.classes import MailClass
-from reference_sender.policy.decision import Decision, Doubt
-from reference_sender.policy.evidence import Evidence
+from reference_sender.policy.decision import Decision, Doubt, Ended
 from reference_sender.policy.gate import Gate, Shared
 from reference_sender.policy.suppression import Kind, Suppression, canonical
 from scenarios.simulation.byteless import waiting
@@ -150,6 +150,11 @@ class Transaction:
                 self.write(row_id, {"next_attempt_at": now, "updated_at": now})
                 if ordering_key is not None:
                     return
+
+    @property
+    def committed(self) -> Sequence[Row]:
+        """The attempts that were on record before."""
+        return self._shelf.attempts
 
     def write(self, row_id: int, values: Mapping[str, Any]) -> None:
         """Replace some columns of a row (a new row: all that are not null)."""
@@ -441,42 +446,24 @@ class Outbox(Store):
         connection.write(docket.id, news)
 
     @staticmethod
-    def _record(
-        connection: Any,
-        email_id: int,
-        token: int,
-        *,
-        ended_at: datetime,
-        decision: State,
-        reason: str,
-        started_at: datetime | None = None,
-        evidence: Evidence | None = None,
-        provider_id: str | None = None,
-        late: bool = False,
-    ) -> None:
-        seen: dict[str, Any] = {}
-        if evidence is not None:
-            seen = {
-                "phase": evidence.phase.value,
-                "code": evidence.code,
-                "enhanced": evidence.enhanced,
-                "trouble": evidence.trouble,
-                "answer": evidence.answer,
-            }
-        connection.attempts.append(
-            {
-                **_BLANK_ATTEMPT,
-                "email_id": email_id,
-                "token": token,
-                "started_at": started_at,
-                "ended_at": ended_at,
-                "decision": decision.value,
-                "reason": reason,
-                "provider_id": provider_id,
-                "late": late,
-                **seen,
-            }
+    def _held_of(connection: Any, dockets: Sequence[Docket]) -> set[int]:
+        # In the long way, row by row: there is no statement to be saved.
+        return set()
+
+    @staticmethod
+    def _is_on_record(connection: Any, ended: Ended) -> bool:
+        return any(
+            each["email_id"] == ended.docket.id
+            and each["token"] == ended.docket.token
+            and not each["late"]
+            and each["decision"] == ended.decision.state.value
+            and each["reason"] == ended.decision.reason
+            for each in (*connection.committed, *connection.attempts)
         )
+
+    @staticmethod
+    def _record(connection: Any, email_id: int, token: int, **more: Any) -> None:
+        connection.attempts.append({**_BLANK_ATTEMPT, **record_of(email_id, token, **more)})
 
 
 def _to_claim(emails: Mapping[int, Row], now: datetime, *, dedupes: bool) -> tuple[list[Row], list[Row]]:

@@ -14,7 +14,7 @@ import pytest
 from reference_sender.life import Parcel, State
 from reference_sender.message import InvalidMail, Mail
 from reference_sender.outbox.store import Enqueued, Store
-from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.decision import Decision, Doubt, Ended
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from tests.reference_sender.samples import MAIL, NOW
 
@@ -293,6 +293,48 @@ class Contract:
         assert outbox.store.settle(parcel, ACCEPTED, now=NOW)
         assert not outbox.store.settle(parcel, LATER, now=NOW)
         assert outbox.row().state is State.ACCEPTED
+
+    def test_the_same_end_written_again_is_no_second_one(self, outbox: Bench) -> None:
+        """Who lost the answer to his commit asks again."""
+        outbox.put()
+        (parcel,) = outbox.claim()
+        assert outbox.store.settle(parcel, LATER, now=NOW)
+        assert outbox.store.settle(parcel, LATER, now=NOW + timedelta(seconds=1))
+        assert outbox.store.settle_all([Ended(docket=parcel, decision=LATER)], now=NOW) == [True]
+        assert [a.late for a in outbox.attempts()] == [False]
+        # And once somebody else has it, it still was.
+        outbox.claim(10)
+        assert outbox.store.settle(parcel, LATER, now=NOW + timedelta(seconds=11))
+        assert outbox.row().state is State.SENDING
+
+    def test_many_ends_are_written_together_each_behind_its_own_fence(self, outbox: Bench) -> None:
+        for number in range(5):
+            outbox.put(f"order-{number}")
+        parcels = outbox.claim()
+        (second,) = outbox.claim(61, limit=1)
+        assert second.id == parcels[0].id
+        decisions = [ACCEPTED, ACCEPTED, LATER, UNKNOWN, replace(ACCEPTED, provider_id="m5")]
+        group = [
+            Ended(docket=parcel, decision=decision, evidence=ANSWER, started_at=NOW)
+            for parcel, decision in zip(parcels, decisions, strict=True)
+        ]
+        written = outbox.store.settle_all(group, now=NOW + timedelta(seconds=62))
+        assert written == [False, True, True, True, True]
+        rows = [outbox.row(parcel.id) for parcel in parcels]
+        assert [row.state for row in rows] == [
+            State.SENDING,
+            State.ACCEPTED,
+            State.PENDING,
+            State.UNKNOWN,
+            State.ACCEPTED,
+        ]
+        assert [row.provider_id for row in rows] == [None, "m1", None, None, "m5"]
+        assert (rows[2].last_error, rows[2].attempts, rows[3].if_not_sent) == ("later", 1, State.PENDING)
+        ends = {a.email_id: a for a in outbox.attempts() if a.reason != "lease ran out"}
+        assert [ends[parcel.id].late for parcel in parcels] == [True, False, False, False, False]
+        assert {each.code for each in ends.values()} == {200}
+        assert outbox.store.late_acceptance(second) == "m1"
+        assert outbox.store.settle_all([], now=NOW) == []
 
     def test_a_move_that_is_not_in_the_table_is_a_bug(self, outbox: Bench) -> None:
         outbox.put()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
 
+from reference_sender.life import State
 from reference_sender.outbox.store import Store
+from reference_sender.policy.decision import Ended
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.contract import ACCEPTED
 from tests.reference_sender.samples import NOW
@@ -26,3 +31,33 @@ def test_a_settled_attempt_costs_one_update_and_one_insert(outbox: SqlBench, sto
     finally:
         event.remove(store.engine, "before_cursor_execute", _seen)
     assert statements == ["UPDATE", "INSERT"]
+
+
+def test_a_group_is_written_as_a_whole_or_not_at_all(outbox: SqlBench, store: Store) -> None:
+    for number in range(3):
+        outbox.put(f"order-{number}")
+    nothing: Any = None
+    group = [Ended(docket=parcel, decision=ACCEPTED) for parcel in outbox.claim()]
+    bad = replace(group[1], decision=replace(ACCEPTED, reason=nothing))
+    with pytest.raises(IntegrityError):
+        store.settle_all([group[0], bad, group[2]], now=NOW)
+    assert {s.state for s in store.standings()} == {State.SENDING}
+    assert outbox.attempts() == []
+    assert store.settle_all(group, now=NOW) == [True] * 3
+
+
+def test_a_group_that_is_like_itself_costs_three_statements(outbox: SqlBench, store: Store) -> None:
+    for number in range(7):
+        outbox.put(f"order-{number}")
+    group = [Ended(docket=parcel, decision=ACCEPTED) for parcel in outbox.claim()]
+    statements: list[str] = []
+
+    @event.listens_for(store.engine, "before_cursor_execute")
+    def _seen(_c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement.split()[0])
+
+    try:
+        assert store.settle_all(group, now=NOW) == [True] * 7
+    finally:
+        event.remove(store.engine, "before_cursor_execute", _seen)
+    assert statements == ["SELECT", "UPDATE", "INSERT"]
