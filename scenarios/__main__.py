@@ -1,4 +1,4 @@
-"""`python -m scenarios certify | replay | zoo | search …`: what `simulator` runs under the same names, and more."""
+"""`python -m scenarios certify | replay | zoo | storms | search …`: what `simulator` runs under the same names, and more."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def run() -> None:
         from scenarios.simulation.zoo.visit import zoo
 
         main.add_command(zoo)
+    if sys.argv[1:2] == ["storms"]:
+        from scenarios.simulation.sweeps import storms
+
+        main.add_command(storms)
     if sys.argv[1:2] == ["search"]:
         from scenarios.simulation.byteless.command import search
 
