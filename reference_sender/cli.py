@@ -27,6 +27,7 @@ from reference_sender.log import JsonLog
 from reference_sender.message import check_event_key
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.reconciler import Reconciled
 from reference_sender.wiring import DATABASE, OPTIONS, Parts, Sender, build, options_from
 
 
@@ -206,7 +207,12 @@ async def _work(sender: Sender) -> None:
 
 async def _reconcile(sender: Sender) -> Any:
     try:
-        return await sender.reconciler.run_once()
+        passes = [await each.run_once() for each in sender.reconcilers]
+        return Reconciled(
+            parked=sum(each.parked for each in passes),
+            looked_at=sum(each.looked_at for each in passes),
+            resolved=sum(each.resolved for each in passes),
+        )
     finally:
         await sender.close()
 

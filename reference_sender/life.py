@@ -120,6 +120,7 @@ class Docket:
     provider_id: str | None
     last_error: str | None
     last_code: int | None
+    priority: int = 0  # higher goes first
     provider: str | None = None  # where the last attempt went
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
     ordering_key: str | None = None  # one under way per key

@@ -18,6 +18,7 @@ from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.hearing import proved
 from reference_sender.policy.lookup import Found, LookedUp, after_lookup, without_lookup
+from reference_sender.policy.routes import Mine
 from reference_sender.policy.settings import Settings
 
 _AT_ONCE = 100  # rows per pass
@@ -26,9 +27,9 @@ _AT_ONCE = 100  # rows per pass
 class Store(Protocol):
     """What the reconciler asks of the outbox."""
 
-    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]: ...
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]: ...
 
-    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]: ...
+    def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]: ...
 
     def late_acceptance(self, docket: Docket) -> str | None: ...
 
@@ -63,6 +64,7 @@ class Reconciler:
         clock: Clock,
         lookup: Lookup | None = None,
         log: Log = quiet,
+        mine: Mine | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -70,6 +72,7 @@ class Reconciler:
         self._clock = clock
         self._lookup = lookup
         self._log = log
+        self._mine = mine
         self._beat = beat
         self._woken = asyncio.Event()
 
@@ -108,11 +111,16 @@ class Reconciler:
     async def run_once(self) -> Reconciled:
         """One pass over everything that is due for a look."""
         parked = await asyncio.to_thread(
-            self._store.park_lost, now=self._clock.now(), dedupes=self._settings.policy.dedupes
+            self._store.park_lost,
+            now=self._clock.now(),
+            dedupes=self._settings.policy.dedupes,
+            mine=self._mine,
         )
         for row_id in parked:
             self._log("parked", id=row_id, state=State.UNKNOWN.value)
-        dockets = await asyncio.to_thread(self._store.doubtful, now=self._clock.now(), limit=_AT_ONCE)
+        dockets = await asyncio.to_thread(
+            self._store.doubtful, now=self._clock.now(), limit=_AT_ONCE, mine=self._mine
+        )
         resolved = 0
         for docket in dockets:
             decision = await self._judge(docket)

@@ -8,43 +8,40 @@ Must not hold: anything that happens after start-up.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from sqlalchemy import Engine
 
 from reference_sender.clock import Clock, SystemClock, random_source
+from reference_sender.gate_options import GATE_OPTIONS, gate_rules, pace_rules
+from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Parcel
 from reference_sender.log import Both, Log, quiet
 from reference_sender.message import idempotency_key_for
+from reference_sender.option import Option
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.store import Store
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Backoff
 from reference_sender.policy.evidence import Evidence, Outcome, Wire
+from reference_sender.policy.gate import GateRules
+from reference_sender.policy.pace import PaceRules
+from reference_sender.policy.routes import Mine, Route
 from reference_sender.policy.settings import InvalidSettings, Policy, Settings
+from reference_sender.providers import read_providers
 from reference_sender.reconciler import Lookup, Reconciler
 from reference_sender.worker import Transport, Worker, frozen_key
 
 if TYPE_CHECKING:
     from reference_sender.watch import Watch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One thing an operator may set: its name on the command line, in the environment, and what it is for."""
-
-    name: str  # of the value; the command line option is --name-with-dashes
-    envvar: str
-    help: str
-    kind: type[str] | type[int] | type[float] = str
-    choices: tuple[str, ...] = ()
-    default: Any = None  # None: depends on the transport, see `_DEFAULTS`
 
 
 DATABASE = Option(
@@ -197,7 +194,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
     ),
+    *GATE_OPTIONS,
+    Option(
+        name="providers",
+        envvar="OUTBOX_PROVIDERS",
+        help="A TOML file with several providers and the routes to them; its tables hold options by their names.",
+    ),
 )
+
+#: Options of the whole sender, which a provider of a file cannot have for itself.
+_OF_ALL = frozenset({"database_url", "metrics", "health_s", "wake_from", "seed", "provider", "providers"})
+_OF_ONE = tuple(option for option in OPTIONS if option.name not in _OF_ALL)
 
 _DEFAULTS: dict[Wire, dict[str, Any]] = {
     Wire.HTTP: {"policy": Policy.RESEND_SAME_KEY.value, "lookup": "http"},
@@ -222,6 +229,8 @@ class Options:
     lookup: bool
     seed: int | None
     settings: Settings
+    gate: GateRules
+    pace: PaceRules
     database_url: str = field(repr=False)
     provider_url: str | None
     provider_api_key: str = field(repr=False)
@@ -235,6 +244,8 @@ class Options:
     metrics: tuple[str, int] | None
     health_s: float
     wake_from: str | None = field(repr=False)
+    others: tuple[Options, ...] = ()
+    """The further providers; what they say about the whole sender is not looked at."""
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
@@ -242,6 +253,24 @@ def options_from(values: Mapping[str, Any]) -> Options:
 
     Raises InvalidSettings with one sentence.
     """
+    if not values.get("providers"):
+        return _options_of_one(values)
+    told = read_providers(Path(values["providers"]), _OF_ONE, os.environ)
+    names = tuple(told.options)
+    each = []
+    for name, options in told.options.items():
+        try:
+            each.append(
+                _options_of_one({**values, **options, "provider": name}, providers=names, routes=told.routes)
+            )
+        except InvalidSettings as error:
+            raise InvalidSettings(f"provider {name!r}: {error}") from error
+    return replace(each[0], others=tuple(each[1:]))
+
+
+def _options_of_one(
+    values: Mapping[str, Any], *, providers: tuple[str, ...] = (), routes: tuple[Route, ...] = ()
+) -> Options:
     told: dict[str, Any] = {}
     for option in OPTIONS:
         value = values.get(option.name)
@@ -271,11 +300,14 @@ def options_from(values: Mapping[str, Any]) -> Options:
                 preset = _DEFAULTS[wire].get(part, Settings.__dataclass_fields__[part].default)
                 settings[part] = min(preset, settings["total_timeout_s"])
     settings["policy"] = Policy(settings["policy"])
+    checked = Settings(**settings)
     return Options(
         transport=wire,
         lookup=chosen["lookup"] == "http",
         seed=told["seed"],
-        settings=Settings(**settings),
+        settings=checked,
+        gate=gate_rules(told, checked, providers=providers, routes=routes),
+        pace=pace_rules(told, checked),
         database_url=told["database_url"],
         provider_url=told["provider_url"],
         provider_api_key=told["provider_api_key"] or "",
@@ -413,6 +445,7 @@ class Parts:
     backoff: Backoff = backoff_s
     key_of: Callable[[Parcel], str] = frozen_key
     key_for: Callable[[str, str], str] = idempotency_key_for  # used by enqueue
+    gatekeeper: type[Gatekeeper] = Gatekeeper
     worker: type[Worker] = Worker
     reconciler: type[Reconciler] = Reconciler
 
@@ -432,27 +465,46 @@ class Sender:
     """The built sender."""
 
     store: Store
-    worker: Worker
-    reconciler: Reconciler
+    workers: tuple[Worker, ...]
+    """One for each provider, and so are the reconcilers."""
+    reconcilers: tuple[Reconciler, ...]
     rng: random.Random
     closers: tuple[Callable[[], Awaitable[None]], ...]
     companions: tuple[Companion, ...] = ()
 
+    @property
+    def worker(self) -> Worker:
+        """The worker of the first provider."""
+        return self.workers[0]
+
+    @property
+    def reconciler(self) -> Reconciler:
+        """The reconciler of the first provider."""
+        return self.reconcilers[0]
+
+    def wake(self) -> None:
+        """Let every worker look for mail now."""
+        for worker in self.workers:
+            worker.wake()
+
     async def run(self, stop: asyncio.Event, *, ready: Callable[[], None] = lambda: None) -> None:
         """Work and reconcile until `stop`, then drain and close."""
         started: list[Companion] = []
-        reconciling: asyncio.Task[None] | None = None
+        beside: list[asyncio.Task[None]] = []
         try:
             for companion in self.companions:
                 companion.start()
                 started.append(companion)
-            reconciling = asyncio.create_task(self.reconciler.run(stop))
-            await self.worker.run(stop, ready=ready)
+            beside = [asyncio.create_task(each.run(stop)) for each in self.reconcilers]
+            if len(self.workers) == 1:
+                await self.worker.run(stop, ready=ready)
+            else:
+                await _side_by_side(self.workers, stop, ready)
         finally:
             stop.set()
-            if reconciling is not None:
-                reconciling.cancel()
-                await asyncio.gather(reconciling, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             for companion in reversed(started):
                 await asyncio.to_thread(companion.close)
             await self.close()
@@ -464,46 +516,75 @@ class Sender:
         self.store.engine.dispose()
 
 
+async def _side_by_side(workers: Sequence[Worker], stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Run all of them until `stop`. If one dies of an error, the others end as if stopped, and the error is raised."""
+    waiting = len(workers)
+
+    def one_is_ready() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            ready()
+
+    tasks = [asyncio.create_task(each.run(stop, ready=one_is_ready)) for each in workers]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        stop.set()
+    await asyncio.gather(*tasks)
+
+
 def build(options: Options, parts: Parts | None = None) -> Sender:
     """Put the sender together. Nothing is connected and nothing is started yet."""
     parts = parts or Parts()
     rng = random_source(options.seed)
     store = parts.open_store(parts.open_engine(options.database_url))
-    transport = (parts.transport or _transport)(options)
-    lookup = (parts.lookup or _lookup)(options)
-    settings = options.settings
     watch = _watch(options, parts, store)
     log = parts.log if watch is None else Both(parts.log, watch.metrics)
-    worker = parts.worker(
-        store=store,
-        transport=parts.around_transport(transport),
-        settings=settings,
-        clock=parts.clock,
-        rng=rng,
-        classify=parts.classify,
-        backoff=parts.backoff,
-        key_of=parts.key_of,
-        log=log,
-        **({} if watch is None else {"beat": watch.beat_of("worker")}),
-    )
-    reconciler = parts.reconciler(
-        store=store,
-        settings=settings,
-        clock=parts.clock,
-        lookup=lookup,
-        log=log,
-        **({} if watch is None else {"beat": watch.beat_of("reconciler")}),
-    )
+    workers, reconcilers, closers = [], [], []
+    for one in (options, *options.others):
+        transport = (parts.transport or _transport)(one)
+        lookup = (parts.lookup or _lookup)(one)
+        keeper = parts.gatekeeper(store=store, rules=one.gate, pace=one.pace, clock=parts.clock, log=log)
+        workers.append(
+            parts.worker(
+                store=store,
+                transport=parts.around_transport(transport),
+                settings=one.settings,
+                clock=parts.clock,
+                rng=rng,
+                classify=parts.classify,
+                backoff=parts.backoff,
+                key_of=parts.key_of,
+                log=log,
+                keeper=keeper,
+                **({} if watch is None else {"beat": watch.beat_of("worker")}),
+            )
+        )
+        reconcilers.append(
+            parts.reconciler(
+                store=store,
+                settings=one.settings,
+                clock=parts.clock,
+                lookup=lookup,
+                log=log,
+                mine=Mine(provider=one.gate.provider, providers=one.gate.providers),
+                **({} if watch is None else {"beat": watch.beat_of("reconciler")}),
+            )
+        )
+        closers += [transport.close, *([lookup.close] if lookup else [])]
     if watch is not None:
-        watch.in_flight = lambda: worker.in_flight
-    return Sender(
+        watch.in_flight = lambda: sum(worker.in_flight for worker in workers)
+    sender = Sender(
         store=store,
-        worker=worker,
-        reconciler=reconciler,
+        workers=tuple(workers),
+        reconcilers=tuple(reconcilers),
         rng=rng,
-        closers=(transport.close, *([lookup.close] if lookup else [])),
-        companions=tuple(c for c in (watch, _listener(options, worker, log)) if c is not None),
+        closers=tuple(closers),
+        companions=(),
     )
+    companions = (watch, _listener(options, sender, log))
+    return replace(sender, companions=tuple(each for each in companions if each is not None))
 
 
 # The imports below are late on purpose: a sender that speaks SMTP does not load an HTTP client, and the other way
@@ -526,13 +607,13 @@ def _watch(options: Options, parts: Parts, store: Store) -> Watch | None:
 
 
 class _Waking:
-    """Passes wake-ups from the broker on to the worker, in the worker's loop."""
+    """Passes wake-ups from the broker on to the workers, in their loop."""
 
-    def __init__(self, options: Options, worker: Worker, log: Log) -> None:
+    def __init__(self, options: Options, sender: Sender, log: Log) -> None:
         from reference_sender.wakeups import Listener
 
         assert options.wake_from is not None, "nobody else makes one"
-        self._worker = worker
+        self._sender = sender
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener = Listener(options.wake_from, self._wake, log=log)
 
@@ -542,17 +623,17 @@ class _Waking:
 
     def _wake(self) -> None:
         assert self._loop is not None, "it listens only after its start"
-        self._loop.call_soon_threadsafe(self._worker.wake)
+        self._loop.call_soon_threadsafe(self._sender.wake)
 
     def close(self) -> None:
         self._listener.close()
 
 
-def _listener(options: Options, worker: Worker, log: Log) -> _Waking | None:
+def _listener(options: Options, sender: Sender, log: Log) -> _Waking | None:
     if options.wake_from is None:
         return None
     try:
-        return _Waking(options, worker, log)
+        return _Waking(options, sender, log)
     except ImportError as error:
         raise InvalidSettings(_missing("OUTBOX_WAKE_FROM", error, "rabbitmq")) from error
 

@@ -13,10 +13,12 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from reference_sender import settler
 from reference_sender.clock import Clock
+from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.backoff import backoff_s
@@ -24,6 +26,7 @@ from reference_sender.policy.caps import overdue
 from reference_sender.policy.classify import classify as classify_evidence
 from reference_sender.policy.decision import Backoff, Decision, Ended, before_sending, decide
 from reference_sender.policy.evidence import Evidence, Outcome
+from reference_sender.policy.gate import Gate
 from reference_sender.policy.settings import Settings
 
 _QUICK_S = 0.25  # attempts that take no longer are worth to be claimed for in advance
@@ -33,7 +36,16 @@ _GATHER_S = 0.005
 class Store(settler.Store, Protocol):
     """What the worker asks of the outbox; plain synchronous methods, each one transaction."""
 
-    def claim(self, *, now: datetime, limit: int, lease_s: float, dedupes: bool) -> list[Parcel]: ...
+    def claim(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        lease_s: float,
+        dedupes: bool,
+        gate: Gate | None = None,
+        bulk: int | None = None,
+    ) -> list[Parcel]: ...
 
     def mark(self, docket: Docket, *, now: datetime) -> bool: ...
 
@@ -66,6 +78,7 @@ class Worker:
         backoff: Backoff = backoff_s,
         key_of: Callable[[Parcel], str] = frozen_key,
         log: Log = quiet,
+        keeper: Gatekeeper | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -77,6 +90,7 @@ class Worker:
         self._backoff = backoff
         self._key_of = key_of
         self._log = log
+        self._keeper = keeper
         self._beat = beat
         self._settler = settler.Settler(store=store, clock=clock, pause_s=settings.poll_s, log=log)
         self._running: set[asyncio.Task[None]] = set()
@@ -127,7 +141,7 @@ class Worker:
 
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
-        room = self._room
+        room, keeper = self._room, self._keeper
         self._full = True
         if room <= 0:
             return 0
@@ -137,12 +151,16 @@ class Worker:
             limit=room,
             lease_s=self._settings.lease_s,
             dedupes=self._settings.policy.dedupes,
+            **({} if keeper is None else keeper.terms(room, room + len(self._running))),
         )
-        self._full = len(parcels) >= room
+        self._full = len(parcels) >= room if keeper is None else keeper.gate.is_full
         for parcel in parcels:
             task = asyncio.create_task(self._guarded(parcel))
             self._running.add(task)
             task.add_done_callback(self._done)
+            if keeper is not None:
+                keeper.begins(parcel)
+                task.add_done_callback(partial(keeper.ends, parcel))
         return len(parcels)
 
     @property
@@ -153,11 +171,14 @@ class Worker:
         would wait in our hands for longer than others need for them. What a kill leaves behind as sent and not
         settled stays below one and a half times the concurrency.
         """
+        if self._keeper is not None and not self._keeper.may_claim_ahead:
+            return 0
         return self._settings.concurrency // 2 if self._usual_s <= _QUICK_S else 0
 
     @property
     def _room(self) -> int:
-        return self._settings.concurrency + self._ahead - len(self._running)
+        most = self._settings.concurrency if self._keeper is None else self._keeper.most
+        return most + self._ahead - len(self._running)
 
     async def _gather_room(self) -> None:
         """While every place is taken, a claim of many rows is cheaper than many claims: let some more room gather."""
@@ -175,11 +196,12 @@ class Worker:
         async with self._places:
             started_at = self._clock.now()
             decision = self._before_sending(parcel, started_at, has_waited=has_waited)
-            evidence = None
+            evidence, outcome, took_s = None, None, 0.0
             if decision is None:
                 began_s = self._clock.monotonic()
                 evidence, outcome = await self._attempt(parcel)
-                self._took(self._clock.monotonic() - began_s)
+                took_s = self._clock.monotonic() - began_s
+                self._took(took_s)
                 decision = decide(
                     outcome,
                     evidence,
@@ -190,6 +212,11 @@ class Worker:
                     backoff=self._backoff,
                 )
         await self._settle(Ended(docket=parcel, decision=decision, evidence=evidence, started_at=started_at))
+        if self._keeper is not None and await self._keeper.tell(
+            outcome, evidence, began_at=started_at, took_s=took_s
+        ):
+            # It may change what everybody may do; for the better, and we should look.
+            self._woken.set()
 
     def _before_sending(self, parcel: Parcel, now: datetime, *, has_waited: bool) -> Decision | None:
         """Reasons not to begin; the attempt must end within the lease, also where it had to wait for its place."""
@@ -202,6 +229,13 @@ class Worker:
                     next_attempt_at=now,
                     refund=True,
                 )
+        if has_waited and self._keeper is not None and self._keeper.is_shut():
+            return Decision(
+                state=State.PENDING,
+                reason="the provider wants nobody to come just now",
+                next_attempt_at=now,
+                refund=True,
+            )
         return before_sending(parcel, self._settings, now)
 
     def _took(self, seconds: float) -> None:
@@ -296,6 +330,8 @@ class Worker:
         if stop.is_set():
             return
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
+        if self._keeper is not None and not failures:
+            pause_s = self._keeper.wait_s(pause_s)
         poll = asyncio.ensure_future(self._clock.sleep(pause_s))
         poll.add_done_callback(self._alarm)
         try:

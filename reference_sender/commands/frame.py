@@ -13,11 +13,12 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender.message import InvalidMail
+from reference_sender.option import Option
 from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import QueueFull
 from reference_sender.policy.settings import InvalidSettings
-from reference_sender.wiring import Option, Parts
+from reference_sender.wiring import Parts
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -13,10 +13,11 @@ import click
 from reference_sender import retention
 from reference_sender.commands.frame import OPERATOR, opened, operator_of, sentences, with_options
 from reference_sender.commands.spelling import spelled_count
+from reference_sender.option import Option
 from reference_sender.outbox.accesses import Access
 from reference_sender.policy.suppression import canonical
 from reference_sender.retention import DEFAULT_DAYS, Periods
-from reference_sender.wiring import DATABASE, Option, Parts
+from reference_sender.wiring import DATABASE, Parts
 
 KEEP = Option(
     name="keep",

@@ -6,23 +6,21 @@ Must not hold: decisions about what a look-up means.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, exists, select, update
+from sqlalchemy import and_, bindparam, exists, or_, select, true, update
 
 from reference_sender.life import Actor, Docket, State
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.transactions import Transactions
 from reference_sender.policy.decision import Decision
+from reference_sender.policy.routes import Mine
 
 _row = outgoing_email.c
 
-_LOST_MARKED = (
-    select(_row.id, _row.token)
-    .where(in_state(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < AT)
-    .with_for_update(skip_locked=True)
-)
-_TO_PARK = select(exists().where(in_state(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < AT))
+_MARKED = and_(in_state(State.SENDING), _row.in_doubt.is_(True), _row.lease_until < AT)
+_LOST_MARKED = select(_row.id, _row.token).where(_MARKED).with_for_update(skip_locked=True)
 _LATE = (
     select(email_attempt.c.provider_id)
     .where(
@@ -43,18 +41,20 @@ _DOUBTFUL = (
 class Doubts(Transactions):
     """What the reconciler asks for."""
 
-    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         """Turn rows whose lease ran out after the point of no return into `unknown`; their ids.
 
-        Where the provider dedupes there is nothing to park: `claim` takes such rows up again.
+        Where the provider dedupes there is nothing to park: `claim` takes such rows up again. With `mine` only those
+        of one provider; the first one's also those of providers that are not configured any more, whatever they did.
         """
-        if dedupes:
+        whose = _to_park_by(mine, dedupes=dedupes)
+        if whose is None:
             return []
         with self._read() as connection:
-            if not connection.execute(_TO_PARK, {"at": now}).scalar():
+            if not connection.execute(select(exists().where(_MARKED, whose)), {"at": now}).scalar():
                 return []
         with self._write() as connection:
-            rows = connection.execute(_LOST_MARKED, {"at": now}).all()
+            rows = connection.execute(_LOST_MARKED.where(whose), {"at": now}).all()
             if rows:
                 reason = "the worker was lost after the point of no return"
                 connection.execute(
@@ -79,10 +79,11 @@ class Doubts(Transactions):
                     )
         return [row.id for row in rows]
 
-    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
-        """Unknown rows whose next look is due."""
+    def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
+        """Unknown rows whose next look is due; with `mine` those that only this provider can be asked about."""
+        query = _DOUBTFUL if mine is None else _DOUBTFUL.where(_is_mine(mine))
         with self._read() as connection:
-            rows = connection.execute(_DOUBTFUL, {"at": now, "most": limit}).all()
+            rows = connection.execute(query, {"at": now, "most": limit}).all()
         return [Docket(**facts_of(row)) for row in rows]
 
     def late_acceptance(self, docket: Docket) -> str | None:
@@ -94,3 +95,17 @@ class Doubts(Transactions):
         """Move an unknown row, if it is still as we saw it. False: somebody else was faster."""
         with self._write() as connection:
             return self._move(connection, docket, decision, now, Actor.RECONCILER, {})
+
+
+def _is_mine(mine: Mine) -> Any:
+    own = _row.provider == mine.provider
+    return or_(own, _row.provider.is_(None)) if mine.first else own
+
+
+def _to_park_by(mine: Mine | None, *, dedupes: bool) -> Any:
+    """Whose lost rows are parked. None: nobody's."""
+    if mine is None:
+        return None if dedupes else true()
+    whose = [] if dedupes else [_is_mine(mine)]
+    whose += [_row.provider.not_in(mine.providers)] if mine.first else []
+    return or_(*whose) if whose else None

@@ -138,8 +138,7 @@ class SqlPlace:
 
 
 def _of(wanted: Wanted) -> Iterable[Any]:
-    if (mine := taken_by(wanted.share)) is not None:
-        yield mine
+    yield taken_by(wanted.share)
     if wanted.from_priority is not None:
         yield _row.priority >= wanted.from_priority
     if wanted.below_priority is not None:
@@ -151,13 +150,13 @@ def _of(wanted: Wanted) -> Iterable[Any]:
 
 
 def taken_by(share: Share) -> Any:
-    """The condition that a row goes to this provider, as `Share.takes` has it. None: every row does."""
-    if share.everything:
-        return None
+    """The condition that a row goes to this provider, as `Share.takes` has it."""
     doubted = or_(_row.doubted_at.is_not(None), and_(in_state(State.SENDING), _row.in_doubt.is_(True)))
     where_it_was = _row.provider == share.provider
     if share.first:
         where_it_was = or_(where_it_was, _row.provider.is_(None))
+    if share.rest and not share.rules:
+        return or_(~doubted, where_it_was)
     return (
         case(
             (and_(doubted, where_it_was), literal(1)),

@@ -35,6 +35,7 @@ DOCKET_COLUMNS = (
     _row.provider_id,
     _row.last_error,
     _row.last_code,
+    _row.priority,
     _row.provider,
     _row.mail_class,
     _row.ordering_key,

@@ -18,6 +18,7 @@ class PaceRules:
     least: int = 1
     samples: int = 20  # answers that are looked at together
     tolerance: float = 2.0  # p95 may be so many times what is usual; 0: the pace never changes
+    floor_s: float = 0.5  # … if it is more than this: twice nothing is nothing
     factor: float = 0.7  # what is left after a slow-down
     memory: float = 0.2  # how fast the usual follows what is seen
 
@@ -56,7 +57,7 @@ def answered(pace: Pace, rules: PaceRules, latency_s: float) -> Pace:
     p95 = quantile(seen, 0.95)
     if pace.usual_s is None:
         return replace(pace, usual_s=p95, seen_s=())
-    if p95 > rules.tolerance * pace.usual_s:
+    if p95 > max(rules.tolerance * pace.usual_s, rules.floor_s):
         # What is usual follows slowly: a provider that has become slower for good is believed after a while.
         slower = pace.usual_s * (1.0 + rules.memory)
         return Pace(limit=max(pace.limit * rules.factor, float(rules.least)), usual_s=slower)

@@ -37,11 +37,6 @@ class Share:
     rules: tuple[tuple[Route, bool], ...] = ()
     rest: bool = True  # whether it takes what no rule is about
 
-    @property
-    def everything(self) -> bool:
-        """Whether every mail is its own: there is one provider."""
-        return self.first and self.rest and not self.rules
-
     def takes(
         self, *, mail_class: str, sender: str, recipient: str, provider: str | None, doubted: bool
     ) -> bool:
@@ -52,6 +47,27 @@ class Share:
             if route.fits(mail_class=mail_class, sender=sender, recipient=recipient):
                 return mine
         return self.rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine:
+    """Which doubts a provider's reconciler looks after."""
+
+    provider: str
+    providers: tuple[str, ...]  # all of them, in their order
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first provider: doubts of which nobody knows where they were are its own."""
+        return self.provider == self.providers[0]
+
+    def is_mine(self, provider: str | None) -> bool:
+        """Whether this provider is to be asked about a mail that was last at `provider`."""
+        return provider == self.provider or (provider is None and self.first)
+
+    def is_nobodys(self, provider: str | None) -> bool:
+        """Whether a mail was last at a provider that is not configured any more: only a person can settle it."""
+        return provider is not None and provider not in self.providers
 
 
 def share(

@@ -146,7 +146,17 @@ class Disk:
 
 
 #: What the worker and the reconciler ask of the outbox.
-_ASKED = ("claim", "mark", "settle", "settle_all", "park_lost", "doubtful", "late_acceptance", "resolve")
+_ASKED = (
+    "claim",
+    "mark",
+    "settle",
+    "settle_all",
+    "hear",
+    "park_lost",
+    "doubtful",
+    "late_acceptance",
+    "resolve",
+)
 
 
 def with_points(store: Store) -> Store:

@@ -11,6 +11,7 @@ import pytest
 from reference_sender.life import Docket, State
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.lookup import Found, LookedUp
+from reference_sender.policy.routes import Mine
 from reference_sender.policy.settings import Policy
 from reference_sender.reconciler import Reconciled, Reconciler
 from tests.reference_sender.samples import NOW, docket, settings
@@ -25,13 +26,13 @@ class Books:
         self.away = away
         self.asked: list[tuple[datetime, object]] = []
 
-    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         self.asked.append((now, dedupes))
         if self.away is not None:
             raise self.away
         return [7]
 
-    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+    def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
         return ROWS
 
     def late_acceptance(self, docket: Docket) -> str | None:

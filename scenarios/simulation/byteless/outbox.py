@@ -29,6 +29,7 @@ from reference_sender.policy.bucket import Bucket
 from reference_sender.policy.classes import MailClass
 from reference_sender.policy.decision import Decision, Doubt, Ended
 from reference_sender.policy.gate import Gate, Shared
+from reference_sender.policy.routes import Mine
 from reference_sender.policy.suppression import Kind, Suppression, canonical
 from scenarios.simulation.byteless import waiting
 from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency
@@ -322,14 +323,15 @@ class Outbox(Store):
 
     # -- the reconciler ---------------------------------------------------------------------------------------
 
-    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
-        if dedupes:
-            return []
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
+        def to_park(emails: Mapping[int, Row]) -> list[Row]:
+            return [row for row in _to_park(emails, now) if _parks(mine, row["provider"], dedupes=dedupes)]
+
         reason = "the worker was lost after the point of no return"
-        if not _to_park(self.engine.emails, now):
+        if not to_park(self.engine.emails):
             return []
         with self._write() as transaction:
-            rows = _to_park(transaction.emails, now)
+            rows = to_park(transaction.emails)
             for row in rows:
                 transaction.write(
                     row["id"],
@@ -350,13 +352,14 @@ class Outbox(Store):
                 )
         return [row["id"] for row in rows]
 
-    def doubtful(self, *, now: datetime, limit: int) -> list[Docket]:
+    def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
         rows = [
             row
             for row in self.engine.emails.values()
             if row["state"] is State.UNKNOWN
             and row["next_attempt_at"] is not None
             and row["next_attempt_at"] <= now
+            and (mine is None or mine.is_mine(row["provider"]))
         ]
         rows.sort(key=lambda row: (row["next_attempt_at"], row["id"]))
         return [Docket(**_facts(row)) for row in rows[:limit]]
@@ -485,6 +488,12 @@ def _to_park(emails: Mapping[int, Row], now: datetime) -> list[Row]:
         for row in emails.values()
         if row["state"] is State.SENDING and row["in_doubt"] and _ran_out(row, now)
     ]
+
+
+def _parks(mine: Mine | None, provider: str | None, *, dedupes: bool) -> bool:
+    if mine is not None and mine.first and mine.is_nobodys(provider):
+        return True
+    return not dedupes and (mine is None or mine.is_mine(provider))
 
 
 def _ran_out(row: Row, now: datetime) -> bool:

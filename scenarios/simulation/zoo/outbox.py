@@ -15,6 +15,7 @@ from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.evidence import Evidence
+from reference_sender.policy.routes import Mine
 from reference_sender.worker import Transport, Worker
 from scenarios.simulation.behaviours import LATE_S
 from scenarios.simulation.loop import OWNER
@@ -191,7 +192,7 @@ class TakesOver(Store):
         parcels = super().claim(now=now, dedupes=True, **more)
         return [replace(parcel, doubted_at=None) for parcel in parcels]
 
-    def park_lost(self, *, now: datetime, dedupes: bool) -> list[int]:
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         return []
 
 

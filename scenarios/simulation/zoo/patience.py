@@ -10,11 +10,13 @@ from typing import Any
 
 from sqlalchemy import update
 
+from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Docket, State
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.decision import Decision
+from reference_sender.policy.evidence import Evidence, Outcome
 from reference_sender.policy.lookup import Found, LookedUp
 from reference_sender.reconciler import Reconciler
 from scenarios.simulation.zoo.keeper import BadSender, Ground, where
@@ -33,6 +35,13 @@ def retry_after_at_most(*, rng: random.Random, retry_after_s: float | None = Non
 def no_backoff(**_: Any) -> float:
     """At once."""
     return 0.0
+
+
+class Deaf(Gatekeeper):
+    """Nobody tells the others what the provider said; each mail is on its own."""
+
+    async def tell(self, outcome: Outcome | None, evidence: Evidence | None, **_: Any) -> bool:
+        return False
 
 
 class NoRefund(Store):
@@ -149,7 +158,7 @@ SENDERS: tuple[BadSender, ...] = (
         like="Retry-After in seconds",
         kind="too early",
         promises=("pace.retry-after-seconds", "pace.retry-after-date"),
-        parts={"backoff": no_retry_after},
+        parts={"backoff": no_retry_after, "gatekeeper": Deaf},
         ground=LOOKS_OFTEN,
         blocks=(where("http-keys", "429 with retry-after"), where("http-keys", "503 with retry-after")),
     ),
@@ -159,7 +168,7 @@ SENDERS: tuple[BadSender, ...] = (
         like="jitter in the wrong direction",
         kind="too early",
         promises=("pace.retry-after-seconds", "pace.retry-after-date"),
-        parts={"backoff": retry_after_at_most},
+        parts={"backoff": retry_after_at_most, "gatekeeper": Deaf},
         ground=LOOKS_OFTEN,
         blocks=(where("http-keys", "429 with retry-after"), where("http-keys", "503 with retry-after")),
     ),
@@ -169,7 +178,7 @@ SENDERS: tuple[BadSender, ...] = (
         like="hot loop against a provider in trouble",
         kind="too often",
         promises=("pace.outage",),
-        parts={"backoff": no_backoff},
+        parts={"backoff": no_backoff, "gatekeeper": Deaf},
         # What is due at once is seen at the next look.
         ground=Ground(says="everybody looks four times a second", options={"poll_s": 0.25}),
         blocks=(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reference_sender.policy.pace import Pace, PaceRules, answered, begin, quantile, troubled
 
-RULES = PaceRules(most=10, samples=5, tolerance=2.0, factor=0.5)
+RULES = PaceRules(most=10, samples=5, tolerance=2.0, floor_s=0.2, factor=0.5)
 
 
 def after(pace: Pace, latency_s: float, rounds: int = 1, rules: PaceRules = RULES) -> Pace:
@@ -41,6 +41,10 @@ def test_a_provider_that_is_slower_for_good_is_believed_after_a_while() -> None:
     slow = after(after(begin(RULES), 0.1), 0.5, rounds=5)
     assert slow.most == 1
     assert after(slow, 0.5, rounds=20).most == 10
+
+
+def test_what_is_fast_may_double() -> None:
+    assert after(after(begin(RULES), 0.01), 0.19).most == 10
 
 
 def test_trouble_begins_at_the_least() -> None:

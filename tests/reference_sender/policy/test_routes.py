@@ -69,10 +69,12 @@ def test_a_doubt_at_a_provider_that_is_gone_is_nobodys() -> None:
     assert owners(provider="sold", doubted=True) == []
 
 
-def test_with_one_provider_everything_is_its_own() -> None:
-    assert share("main", ("main",), (), ()).everything
-    assert share("main", ("main",), (), ("main",)).everything
-    assert not share("bulk", PROVIDERS, ROUTES, ()).everything
+def test_with_one_provider_everything_is_its_own_but_the_doubts_of_another() -> None:
+    alone = share("main", ("main",), (), ("main",))
+    mail = {"mail_class": "notice", "sender": "a@b.c", "recipient": "d@e.f"}
+    assert alone.takes(**mail, provider="sold", doubted=False)
+    assert alone.takes(**mail, provider=None, doubted=True)
+    assert not alone.takes(**mail, provider="sold", doubted=True)
 
 
 def test_a_domain_is_what_stands_behind_the_last_at() -> None:

@@ -1,0 +1,21 @@
+"""One thing an operator may set, as the command line, the environment and a file of providers know it.
+
+Must not hold: which options there are (`wiring`, `gate_options`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One thing an operator may set: its name on the command line, in the environment, and what it is for."""
+
+    name: str  # of the value; the command line option is --name-with-dashes
+    envvar: str
+    help: str
+    kind: type[str] | type[int] | type[float] = str
+    choices: tuple[str, ...] = ()
+    default: Any = None  # None: depends on the transport, or there is none
