@@ -31,7 +31,7 @@ from reference_sender.outbox.store import Store
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Backoff
-from reference_sender.policy.evidence import Evidence, Outcome, Wire
+from reference_sender.policy.evidence import Evidence, Outcome, Refused, Wire
 from reference_sender.policy.gate import GateRules
 from reference_sender.policy.pace import PaceRules
 from reference_sender.policy.routes import Mine, Route
@@ -84,6 +84,19 @@ OPTIONS: tuple[Option, ...] = (
         envvar="PROVIDER_KEY_HEADER",
         help="The header that carries the idempotency key.",
         default="Idempotency-Key",
+    ),
+    Option(
+        name="batch",
+        envvar="OUTBOX_BATCH",
+        help="So many mails of one class go in one HTTP request at most, each with its own key.",
+        kind=int,
+        default=1,
+    ),
+    Option(
+        name="provider_batch_path",
+        envvar="PROVIDER_BATCH_PATH",
+        help="The path that takes several mails.",
+        default="/v1/emails/batch",
     ),
     Option(name="smtp_host", envvar="SMTP_HOST", help="The mail server.", default="127.0.0.1"),
     Option(name="smtp_port", envvar="SMTP_PORT", help="Its port.", kind=int, default=587),
@@ -241,6 +254,8 @@ class Options:
     smtp_user: str | None
     smtp_password: str | None = field(repr=False)
     smtp_tls: str
+    batch: int
+    provider_batch_path: str
     metrics: tuple[str, int] | None
     health_s: float
     wake_from: str | None = field(repr=False)
@@ -288,6 +303,10 @@ def _options_of_one(
     if told["provider_url"]:
         _check_url(told["provider_url"], with_key=bool(told["provider_api_key"]))
     _check_http_words(told["provider_path"], told["provider_key_header"])
+    if not _PATH.match(told["provider_batch_path"]):
+        raise InvalidSettings(
+            f"PROVIDER_BATCH_PATH is {told['provider_batch_path']!r}; it must begin with / and hold no space, ? or #"
+        )
     if not told["smtp_host"].strip():
         raise InvalidSettings("SMTP_HOST is empty; it must name the mail server")
     if not 1 <= told["smtp_port"] <= 65_535:
@@ -318,6 +337,8 @@ def _options_of_one(
         smtp_user=told["smtp_user"] or None,
         smtp_password=told["smtp_password"],
         smtp_tls=told["smtp_tls"],
+        batch=_batch(told["batch"], wire, chosen.get("concurrency")),
+        provider_batch_path=told["provider_batch_path"],
         metrics=None if told["metrics"] is None else _place(told["metrics"]),
         health_s=_positive("OUTBOX_HEALTH_S", told["health_s"]),
         wake_from=told["wake_from"] or None,
@@ -333,6 +354,20 @@ _OWN_HEADERS = frozenset(
     {"authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect"}
     | {"host", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "accept", "accept-encoding"}
 )
+
+
+def _batch(most: int, wire: Wire, concurrency: int | None) -> int:
+    if most > 1 and wire is Wire.SMTP:
+        raise InvalidSettings(
+            f"OUTBOX_BATCH is {most} and SMTP has no batches; leave it out, mails share a connection there anyway"
+        )
+    at_a_time = concurrency or Settings(policy=Policy.AT_MOST_ONCE).concurrency
+    if not 1 <= most <= at_a_time:
+        raise InvalidSettings(
+            f"OUTBOX_BATCH is {most}; it must be at least 1 and at most OUTBOX_CONCURRENCY ({at_a_time}), "
+            "because more mails than that are never under way at a time"
+        )
+    return most
 
 
 def _check_texts(told: Mapping[str, Any]) -> None:
@@ -644,9 +679,7 @@ def _missing(envvar: str, error: ImportError, extra: str) -> str:
 
 def _transport(options: Options) -> ClosableTransport:
     if options.transport is Wire.HTTP:
-        from reference_sender.transports.http import HttpTransport
-
-        return HttpTransport(_http_options(options))
+        return _batches(options) if options.batch > 1 else _singles(options)
     from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
 
     return SmtpTransport(
@@ -660,6 +693,24 @@ def _transport(options: Options) -> ClosableTransport:
             read_timeout_s=options.settings.read_timeout_s,
             total_timeout_s=options.settings.total_timeout_s,
         )
+    )
+
+
+def _singles(options: Options) -> ClosableTransport:
+    from reference_sender.transports.http import HttpTransport
+
+    return HttpTransport(_http_options(options))
+
+
+def _batches(options: Options) -> ClosableTransport:
+    from reference_sender.transports.gathering import GatheringTransport
+    from reference_sender.transports.http_batch import HttpBatchTransport
+
+    settings = options.settings
+    return GatheringTransport(
+        HttpBatchTransport(_http_options(options), most=options.batch, path=options.provider_batch_path),
+        refuses=lambda evidence: isinstance(classify(evidence), Refused),
+        patience_s=settings.lease_s - settings.total_timeout_s,
     )
 
 
