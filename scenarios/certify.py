@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,6 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 
@@ -146,6 +144,13 @@ def main() -> None:
 @click.option(
     "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Scenarios at once."
 )
+@click.option(
+    "--players",
+    type=click.IntRange(1, 64),
+    default=os.cpu_count() or 1,
+    show_default=True,
+    help="Processes that play the matrix, for --size single and --full.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the promises and stop.")
 def certify(
     sender: Path | None,
@@ -157,6 +162,7 @@ def certify(
     seed: int,
     directory: Path,
     jobs: int,
+    players: int,
     listing: bool,
 ) -> None:
     """Put every promise to the test and write a certificate.
@@ -198,7 +204,10 @@ def certify(
             arguments += ["--every"] if every else []
             if chosen != "quick" and file.path == plugin.DEFAULT_SENDER:
                 names = [promise.name for promise, _ in wanted if "python-world" in promise.presumes]
-                arguments += ["--journal", str(play_matrix(console, chosen, names, directory, every=every))]
+                arguments += [
+                    "--journal",
+                    str(play_matrix(console, chosen, names, directory, every=every, players=players)),
+                ]
             code = run(console, file, profile or file.profiles, arguments, wanted, jobs, directory)
     except (SenderError, ServiceError, ControlError, plugin.ReportError, OSError) as error:
         click.echo(f"certify: {error}", err=True)
@@ -296,49 +305,56 @@ def run(
 
 
 def play_matrix(
-    console: Console, size: str, names: Sequence[str], directory: Path, *, every: bool = False
+    console: Console,
+    size: str,
+    names: Sequence[str],
+    directory: Path,
+    *,
+    every: bool = False,
+    players: int = os.cpu_count() or 1,
 ) -> Path:
     """Play the matrix ahead of the promises about it, so that a person sees how far it is; return the journal.
 
-    What the journal in the report's folder knows already is not played again.
+    What the journal in the report's folder knows already is not played again. `players`: processes.
     """
     # Late: who certifies a sender from outside does without the world.
     from scenarios.simulation import exhaustive
     from scenarios.simulation.matrix import Played, Size, blocks
+    from scenarios.simulation.progress import Course
 
     profiles = [exhaustive.PROFILE_OF[name] for name in names]
     # Who asks for every crash point is not content with what stood for it.
     journal = directory / f"matrix-{size}{'-every' if every else ''}.jsonl"
     todo = blocks(Size(size), profiles)
-    done = Counter[str]()
+    course = Course(todo, known=exhaustive.read_journal(journal))
+    shown = said = 0
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     ) as progress:
-        task = progress.add_task("the matrix", total=len(todo))
+        task = progress.add_task("the matrix", total=1.0)
 
         def each(played: Played) -> None:
-            done.update(blocks=1, cells=played.cells, failed=played.failed)
-            said = f"{done['cells']:,} cells, {done['failed']:,} failed"
-            progress.update(task, advance=1, description=f"the matrix: {said}")
-            for failure in played.failures[:1] if done["shown"] < FINDINGS_SHOWN else []:
-                done["shown"] += 1
+            nonlocal shown, said
+            course.ends(played)
+            progress.update(task, completed=course.part, description=f"the matrix: {course}")
+            for failure in played.failures[:1] if shown < FINDINGS_SHOWN else []:
+                shown += 1
                 finding = failure.findings[0]
                 progress.console.print(
                     f"{SIGNS['fail']} {escape(failure.said)}  {escape(finding['kind'])}: {escape(finding['sentence'])}",
                     soft_wrap=True,
                 )
-            if not console.is_terminal and done["blocks"] * 20 // len(todo) > done["said"]:
-                done["said"] = done["blocks"] * 20 // len(todo)
-                console.print(f"the matrix: {done['blocks']} of {len(todo)} blocks, {said}")
+            if not console.is_terminal and (int(course.part * 20) > said or course.is_over):
+                said = int(course.part * 20)
+                console.print(f"the matrix: {course}", soft_wrap=True)
+                console.file.flush()
 
-        played = exhaustive.play(todo, jobs=os.cpu_count() or 1, journal=journal, each=each, every=every)
+        played = exhaustive.play(todo, jobs=players, journal=journal, each=each, every=every)
     by_profile = [
         exhaustive.summary(profile, Size(size), [each for each in played if each.profile == profile])
         for profile in profiles

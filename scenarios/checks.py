@@ -631,6 +631,17 @@ def _got_to_its_name(each: Try) -> bool:
     return any(each.stage in stages for stages in _NAMED_BY.values())
 
 
+#: All that a judge asks about a single attempt besides its times, its names, and whether it was taken and told so.
+QUESTIONS: tuple[Callable[[Try], bool], ...] = (
+    refused_for_good,
+    redirected,
+    lambda each: _says_not_now(each, killed=False),
+    lambda each: _says_not_now(each, killed=True),
+    _got_to_its_name,
+    lambda each: _withdrawn(each),
+)
+
+
 def _more_times(tries: list[Try]) -> str:
     return f"{len(tries)} more time{'s' if len(tries) > 1 else ''}"
 

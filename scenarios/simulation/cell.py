@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -18,9 +19,11 @@ from scenarios import checks
 from scenarios.checks import Finding
 from scenarios.history import History, Mark, Said, Try
 from scenarios.simulation import guards
+from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.rest import Rest
 from scenarios.simulation.senders import Disk, Owed, WorldSender
 from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
@@ -144,10 +147,14 @@ class Outcome:
     again_moments: Mapping[tuple[str, str], Sequence[Hashable]] = field(default_factory=dict)
     fired: tuple[str, ...] = ()
     """Rules that struck."""
+    asked: frozenset[tuple[int, str]] = frozenset()
+    """In which attempt and at which stage the plan was asked for rules, if that was noted (`scenarios.simulation.asked`)."""
     events: frozenset[str] = frozenset()
     """What *sometimes* happens and happened here."""
     virtual_s: float = 0.0
     history: History = History()
+    future: str = ""
+    """The same of what came after the last death of a worker, and what the outbox and the ledger said in the end."""
     trace: str = ""
     """Hex SHA-256 of everything that was on the wire, with times."""
 
@@ -176,19 +183,22 @@ def play(
     watch: Callable[[World], None] = lambda world: None,
     *,
     moments: bool = False,
+    notes: Notes | None = None,
 ) -> Outcome:
     """Play a cell to its end. `watch` is given the world before anything happens in it.
 
     `moments`: remember, for whoever is to die next (the victim, or if it dies here its successor), which of its crash
-    points are one and the same.
+    points are one and the same. `notes`: note what the plan is asked.
     """
     profile, shape = BY_ID[cell.profile], SHAPES[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = _setup_of(cell.profile, cell.script)
-    with World(seed=cell.seed, setup=setup) as world:
+    with World(seed=cell.seed, setup=setup) as world, noted(notes) if notes is not None else nullcontext():
         watch(world)
         try:
-            outcome: Outcome = world.run(lambda: _story(world, cell, profile, shape, sender, moments))
+            outcome: Outcome = world.run(
+                lambda: _story(world, cell, profile, shape, sender, disk, moments, notes)
+            )
         finally:
             disk.look_away()
         return outcome
@@ -214,17 +224,28 @@ def _lay_out(cell: Cell, shape: Shape, sender: WorldSender, disk: Disk) -> None:
 
 
 async def _story(
-    world: World, cell: Cell, profile: Profile, shape: Shape, sender: WorldSender, moments: bool
+    world: World,
+    cell: Cell,
+    profile: Profile,
+    shape: Shape,
+    sender: WorldSender,
+    disk: Disk,
+    moments: bool,
+    notes: Notes | None,
 ) -> Outcome:
     outcome = Outcome(cell=cell)
     marks: list[Mark] = []
 
     def victim(process: Process) -> None:
-        # Of the provider the judge knows what it had in mind, too.
-        if moments:
-            process.tell_moments(
-                (lambda: (guards.dice(), _tries(world))) if cell.victim == "provider" else guards.dice
-            )
+        if not moments:
+            return
+        observed: Callable[[], Hashable] = guards.dice
+        if cell.victim == "provider":
+            # Of the provider the judge knows what it had in mind, too.
+            observed = lambda: (guards.dice(), _tries(world))  # noqa: E731 - named by what it is for
+        elif notes is not None:
+            observed = Rest(world, process, disk.rows, try_of, notes, world.loop.time())
+        process.tell_moments(observed)
 
     first_victim = victim if cell.crash is None else _nobody
     second_victim = victim if cell.crash is not None else _nobody
@@ -309,6 +330,9 @@ async def _story(
 
     # --- calm: faults are off, until nothing moves --------------------------------------------------
     assert world.service is not None
+    if notes is not None:
+        notes.end()
+        outcome.asked = frozenset(notes.asked)
     world.service.provider.heal(DEFAULT_ACCOUNT, world.clock.now())
     note("harness", "calm begins")
     settled = await until_settled_or(world, sender, profile, CALM_S, lambda: False)
@@ -417,6 +441,7 @@ def _judge(
     outcome.events = _events(world, history, overtaken=_freezes(outcome.cell) and outcome.reached)
     outcome.virtual_s = world.loop.time()
     outcome.trace = trace_of(world)
+    outcome.future = _future_of(world, history)
     return outcome
 
 
@@ -559,6 +584,18 @@ def _events(world: World, history: History, *, overtaken: bool) -> frozenset[str
         if copies > 1:
             events.add("a second copy")
     return frozenset(events)
+
+
+def _future_of(world: World, history: History) -> str:
+    death = max((at for at, name, _ in world.deaths if name.startswith("worker")), default=-1.0)
+    wired = [
+        (each.at, each.connection, each.what, each.data) for each in world.network.seen if each.at > death
+    ]
+    first = min((number for _, number, _, _ in wired), default=0)
+    said = [(each.key, each.recipient, each.state, each.attempts, each.provider_id) for each in history.said]
+    taken = [(each.id, each.accepted_at, each.recipients) for each in history.acceptances]
+    told = [(at, number - first, what, data) for at, number, what, data in wired]
+    return hashlib.sha256(repr((told, said, taken)).encode()).hexdigest()
 
 
 def trace_of(world: World) -> str:

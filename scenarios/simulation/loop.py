@@ -111,6 +111,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Whose crash points are told apart by what changes outside of its memory; None: nobody's."""
         self.outside = 0
         """Goes up with everything outside of the victim's memory that changes, or might have changed."""
+        self.outside_then = 0
+        """How much of that there was when time advanced, or something was on the wire, last."""
         self._kept: list[tuple[asyncio.Task[Any], Any]] = []
         self.network: Any = None
         self.refused: list[str] = []
@@ -147,6 +149,7 @@ class VirtualLoop(base_events.BaseEventLoop):
             # Exactly to the timer, not by a sum of floats: a timer that fires one ulp early is set again for ever.
             self.now = scheduled[0][0]
             self._rounds = 0
+            self.outside_then = self.outside
         due = self.now + _SAME_INSTANT_S
         while scheduled and scheduled[0][0] < due:
             timer = heapq.heappop(scheduled)[2]

@@ -12,19 +12,22 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from reference_sender.outbox.store import enqueue
 from scenarios import clock
+from scenarios.simulation.asked import Notes
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
+from scenarios.simulation.crashes import NotOne, Share, classes, crash_of, points, same_end
 from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.processes import CrashPoint
-from scenarios.simulation.profiles import BY_ID, PROFILES
+from scenarios.simulation.profiles import BY_ID, PROFILES, Profile
 from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
+from scenarios.simulation.sequences import Known, Sequences
 
 
 class Size(StrEnum):
@@ -49,18 +52,30 @@ class Block:
     kinds: tuple[str, ...]
     twice: bool = False
     """Play every pair: the crash, and the crash in the recovery from it."""
-    then: tuple[str, ...] = ()
-    """Instead of crashes: the script with each of these behaviours behind it."""
+    then: tuple[tuple[str, ...], ...] = ()
+    """Instead of the script alone: behind it, place by place, each of these behaviours."""
     skew_s: float = 0.0
     """By how much the clock of the other worker is wrong."""
+    has_bytes: bool = True
+    """False: at the model level (`scenarios.simulation.byteless`), ten times as fast."""
 
     @property
     def id(self) -> str:
         words = [self.profile, self.shape, self.victim, " > ".join(self.script), "+".join(self.kinds)]
         words += ["twice"] if self.twice else []
-        words += [f"then {len(self.then)} more"] if self.then else []
+        words += [f"then {_named(each)}" for each in self.then]
+        words += [] if self.has_bytes else ["without bytes"]
         words += [f"clock {self.skew_s:+g} s"] if self.skew_s else []
         return "/".join(words)
+
+    @property
+    def scripts(self) -> Iterator[tuple[str, ...]]:
+        """The scripts of the block, the first places changing slowest."""
+        return ((*self.script, *more) for more in itertools.product(*self.then))
+
+
+def _named(names: Sequence[str]) -> str:
+    return " | ".join(names) if len(names) < 3 else f"{names[0]} | … {len(names)} … | {names[-1]}"
 
 
 #: What is counted in each square of the coverage table: crash points, those that failed, those that were not met, and
@@ -108,6 +123,10 @@ class Played:
 
 _COMMITS = ("commit",)
 _ALL = ("step", "sql", "commit", "point", "reply")
+#: All that there is without bytes and SQL.
+_BARE = ("commit", "point", "reply", "step")
+#: What is added to the name of a column for what was played at the model level.
+WITHOUT_BYTES = " (without bytes)"
 #: A clock that is wrong by most of a lease, either way.
 SKEW_S = 25.0
 
@@ -120,19 +139,8 @@ def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
         for name in names:
             found += _singles(profile.id, name, size)
         if size is Size.FULL:
-            found += _sequences(profile.id, tuple(name for name in names if name != HEALTHY.name))
-            found += [
-                Block(
-                    profile=profile.id,
-                    script=(name,),
-                    shape="one mail",
-                    victim="worker",
-                    kinds=("commit", "point"),
-                    twice=True,
-                )
-                for name in names
-            ]
-    return sorted(found, key=lambda block: (len(block.script) + bool(block.then), block.twice))
+            found += _full(profile)
+    return sorted(found, key=lambda block: (len(block.script) + len(block.then), block.twice))
 
 
 def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
@@ -156,52 +164,37 @@ def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
             yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
 
 
-def _sequences(profile: str, names: Sequence[str]) -> Iterator[Block]:
-    for pair in itertools.product(names, repeat=2):
-        yield Block(profile=profile, script=pair, shape="one mail", victim="worker", kinds=_COMMITS)
-        yield Block(
-            profile=profile, script=pair, shape="one mail", victim="worker", kinds=(), then=tuple(names)
-        )
+def _full(profile: Profile) -> Iterator[Block]:
+    """List what `FULL` adds: crashes in the recovery from a crash, pairs and triples of behaviours, in every shape.
 
-
-def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> list[CrashPoint]:
-    """List the crash points of a run that its victim came by (`again`: the restarted victim)."""
-    steps = outcome.again_steps if again else outcome.steps
-    passed = outcome.again_passed if again else outcome.passed
-    found = []
-    for kind in kinds:
-        if kind in ("step", FREEZE):
-            found += [CrashPoint(kind, "", n) for n in range(1, steps + 1)]
-        else:
-            found += [
-                CrashPoint(kind, name, n)
-                for (each, name), count in sorted(passed.items())
-                if each == kind
-                for n in range(1, count + 1)
-            ]
-    return found
-
-
-#: Which crash point of a class is played: the one whose name says most. What comes after these is taken as it comes.
-_TELLING = ("commit", "point", "ledger", "reply", "sql", "step")
-
-
-def classes(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> list[tuple[CrashPoint, ...]]:
-    """Group the crash points of a run that are one and the same, the most telling first in each group.
-
-    Between two points of a group nothing has changed outside of the victim's memory, and a killed victim has no memory:
-    whichever of them it dies at, all that follows is the same. Who is stopped keeps its memory, so there each point is
-    a group of its own.
+    What one worker does is played with its bytes. Where two work, a crash of one leaves the memory of the other, so that
+    almost nothing is the same as anything else; these, and what nobody dies in, are played without.
     """
-    moments = outcome.again_moments if again else outcome.moments
-    found: dict[Hashable, list[CrashPoint]] = {}
-    for point in points(outcome, kinds, again=again):
-        moment = point if point.kind == FREEZE else moments[point.kind, point.name][point.count - 1]
-        found.setdefault(moment, []).append(point)
-    return [
-        tuple(sorted(group, key=lambda each: _TELLING.index(each.kind))) if len(group) > 1 else tuple(group)
-        for group in found.values()
-    ]
+    names = tuple(BY_WIRE[profile.wire])
+    for name in names:
+        yield Block(
+            profile=profile.id,
+            script=(),
+            shape="one mail",
+            victim="worker",
+            kinds=_ALL,
+            then=((name,),),
+            twice=True,
+        )
+    for shape in SHAPES.values():
+        for name in names:
+            alone = shape.workers == 1
+            block = Block(
+                profile=profile.id,
+                script=(),
+                shape=shape.name,
+                victim="worker",
+                kinds=_ALL if alone else _BARE,
+                then=((name,), names),
+                has_bytes=alone,
+            )
+            yield block
+            yield replace(block, kinds=(), then=((name,), names, names), has_bytes=False)
 
 
 def may_be_classed(sender: WorldSender) -> bool:
@@ -213,17 +206,39 @@ def may_be_classed(sender: WorldSender) -> bool:
     return type(sender) is ReferenceSender and not sender.parts and sender.enqueue_with is enqueue
 
 
-class NotOne(Exception):
-    """Two crash points that should have been one came to different ends."""
+class Library:
+    """Worlds that blocks of several scripts have in common, as long as one process plays them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Known] = {}
+
+    def of(self, block: Block) -> Known:
+        """Return what was played before by blocks whose worlds may be the same."""
+        kind = (
+            block.profile,
+            block.shape,
+            block.victim,
+            block.kinds,
+            block.twice,
+            block.skew_s,
+            block.has_bytes,
+        )
+        return self._known.setdefault(kind, Known(BY_ID[block.profile].wire))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A world that was played, and the cells that it stands for."""
+def _player(block: Block, sender: WorldSender, disk: Disk) -> Callable[..., Outcome]:
+    if block.has_bytes:
+        return lambda cell, **more: play(cell, sender, disk, **more)
+    # Late: that room stands on this one.
+    from scenarios.simulation.byteless import cell as model
+    from scenarios.simulation.byteless.sender import of
 
-    outcome: Outcome
-    columns: Mapping[str, int]
-    """Column of the coverage table → cells. Nothing: it was played to check another one."""
+    bare, shelves = of(sender), model.Shelves()
+
+    def play_bare(cell: Cell, *, moments: bool = False, notes: Notes | None = None) -> Outcome:
+        return model.play(cell, bare, shelves, counts=moments, notes=notes)
+
+    return play_bare
 
 
 def cells(block: Block, sender: WorldSender, disk: Disk) -> Iterator[Outcome]:
@@ -238,6 +253,7 @@ def shares(
     planned: Callable[[int], None] = lambda more: None,
     *,
     every: bool = False,
+    library: Library | None = None,
 ) -> Iterator[Share]:
     """Play a block; the dry run comes first. `planned` is told how many cells are still to come.
 
@@ -255,30 +271,37 @@ def shares(
             **more,
         )
 
-    def alone(outcome: Outcome) -> Share:
-        return Share(outcome=outcome, columns={crash_of(outcome.cell): 1})
+    if block.then:
+        whole = Sequences(
+            cell(()),
+            block.kinds,
+            _player(block, sender, disk),
+            known=(library or Library()).of(block),
+            twice=block.twice,
+            every=every,
+            where="" if block.has_bytes else WITHOUT_BYTES,
+        )
+        yield from whole.shares(block.scripts, planned)
+        return
+
+    row = block.script[0] if block.script else HEALTHY.name
 
     def groups(outcome: Outcome, *, again: bool = False) -> list[tuple[CrashPoint, ...]]:
         if every:
             return [(point,) for point in points(outcome, block.kinds, again=again)]
         return classes(outcome, block.kinds, again=again)
 
-    if block.then:
-        planned(len(block.then))
-        for name in block.then:
-            yield alone(play(cell((*block.script, name)), sender, disk))
-        return
     planned(1)
     dry = play(cell(), sender, disk, moments=not every)
     first = groups(dry)
     planned(sum(map(len, first)))
-    yield alone(dry)
+    yield Share(outcome=dry, columns={crash_of(dry.cell): 1}, row=row)
     largest, to_check = 1, (dry, dry.cell)
     for group in first:
         once = play(cell(crash=group[0]), sender, disk, moments=block.twice and not every)
         second = groups(once, again=True) if block.twice and once.reached else []
         planned(len(group) * sum(map(len, second)))
-        yield Share(outcome=once, columns=Counter(crash_of(cell(crash=point)) for point in group))
+        yield Share(outcome=once, row=row, columns=Counter(crash_of(cell(crash=point)) for point in group))
         if len(group) > largest:
             largest, to_check = len(group), (once, cell(crash=group[-1]))
         for after in second:
@@ -286,7 +309,7 @@ def shares(
             columns: Counter[str] = Counter()
             for point in group:
                 columns[crash_of(cell(crash=point, again=after[0]))] += len(after)
-            yield Share(outcome=twice, columns=columns)
+            yield Share(outcome=twice, row=row, columns=columns)
             if len(group) * len(after) > largest:
                 largest, to_check = len(group) * len(after), (twice, cell(crash=group[-1], again=after[-1]))
     if largest > 1:
@@ -294,34 +317,21 @@ def shares(
         checked = play(other, sender, disk)
         if not same_end(stood_for, checked):
             raise NotOne(f"these crash points should be one, and are not: {stood_for.cell} | {checked.cell}")
-        yield Share(outcome=checked, columns={})
-
-
-def same_end(one: Outcome, other: Outcome) -> bool:
-    """Tell whether two runs cannot be told apart from outside: on the wire, by the judge, by the clock."""
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("trace", "findings", "events", "fired", "reached", "virtual_s")
-    )
-
-
-def crash_of(cell: Cell) -> str:
-    """Return the column of the coverage table that a cell stands in."""
-    if len(cell.script) > 1 and cell.crash is None:
-        return f"sequence of {len(cell.script)}"
-    if cell.crash is None:
-        return "no crash"
-    kind = f"{cell.victim}: {cell.crash.kind}"
-    if cell.again is not None:
-        return f"{kind}, twice"
-    return f"{kind} in a sequence" if len(cell.script) > 1 else kind
+        yield Share(outcome=checked, row=row, columns={})
 
 
 def play_block(
-    block: Block, sender: WorldSender, disk: Disk, *, keep: int = 3, every: bool = False
+    block: Block,
+    sender: WorldSender,
+    disk: Disk,
+    *,
+    keep: int = 3,
+    every: bool = False,
+    library: Library | None = None,
 ) -> Played:
     """Play a block and add up what it came to. The first `keep` failures are kept whole.
 
+    `library`: worlds that earlier blocks have played and that this one need not play again.
     `every`: play each crash point, also where several are one.
     """
     played = Played(block=block.id, profile=block.profile)
@@ -337,11 +347,12 @@ def play_block(
         every = every or not may_be_classed(sender)
         # Held around all worlds of the block, so that each need not put them up again.
         with guarded(), watchdog(None):
-            for share in _tidied(shares(block, sender, disk, planned, every=every)):
+            for share in tidied(shares(block, sender, disk, planned, every=every, library=library)):
                 _count(played, share, keep)
-                fired.update(share.outcome.fired)
-                events.update(share.outcome.events)
-                trace.update(share.outcome.trace.encode())
+                if share.played:
+                    fired.update(share.outcome.fired)
+                    events.update(share.outcome.events)
+                    trace.update(share.outcome.trace.encode())
     except Exception as error:
         # One broken block must not hide what the others say; it makes the run invalid all the same.
         played.error = f"{type(error).__name__}: {error}"
@@ -353,10 +364,11 @@ def play_block(
 
 def _count(played: Played, share: Share, keep: int) -> None:
     outcome, cell = share.outcome, share.outcome.cell
-    row = played.coverage.setdefault(cell.script[0] if cell.script else HEALTHY.name, {})
-    played.played += 1
-    played.virtual_s += outcome.virtual_s
-    _counts(row, crash_of(cell))["played"] += 1
+    row = played.coverage.setdefault(share.row, {})
+    if share.played:
+        played.played += share.played
+        played.virtual_s += outcome.virtual_s
+        _counts(row, crash_of(cell) + share.where)["played"] += share.played
     for column, number in share.columns.items():
         counts = _counts(row, column)
         played.cells += number
@@ -367,7 +379,7 @@ def _count(played: Played, share: Share, keep: int) -> None:
         if outcome.findings:
             played.failed += number
             counts["failed"] += number
-    if outcome.findings and share.columns and len(played.failures) < keep:
+    if outcome.findings and share.columns and share.played and len(played.failures) < keep:
         played.failures.append(
             Failure(
                 cell=cell.as_json(),
@@ -381,14 +393,16 @@ def _counts(row: dict[str, dict[str, int]], column: str) -> dict[str, int]:
     return row.setdefault(column, dict.fromkeys(COUNTS, 0))
 
 
-def _tidied(shares: Iterator[Share]) -> Iterator[Share]:
+def tidied(shares: Iterator[Share]) -> Iterator[Share]:
     """Clear up between worlds, now and then, not in the middle of them: each leaves a heap of rings behind."""
     was_on = gc.isenabled()
     gc.disable()
+    played = 0
     try:
-        for number, share in enumerate(shares, 1):
+        for share in shares:
             yield share
-            if number % TIDY_AFTER == 0:
+            played += share.played
+            if share.played and played % TIDY_AFTER == 0:
                 gc.collect()
     finally:
         if was_on:

@@ -643,5 +643,6 @@ class Network:
             data,
         )
         self.seen.append(wired)
+        self.loop.outside_then = self.loop.outside
         if self.on_wire is not None:
             self.on_wire(wired)

@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from scenarios.simulation.cast import REFERENCE, cast
-from scenarios.simulation.matrix import Block, Played, play_block
+from scenarios.simulation.matrix import Block, Library, Played, play_block
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
 from scenarios.simulation.world import silence
@@ -50,11 +50,12 @@ def _work(block: Block) -> Played:
     disk = _disks.setdefault(block.profile, Disk(folder))
     if block.profile not in _senders:
         _senders[block.profile] = cast(_sender, disk, BY_ID[block.profile])
-    return play_block(block, _senders[block.profile], disk, every=_every)
+    return play_block(block, _senders[block.profile], disk, every=_every, library=_library)
 
 
 _disks: dict[str, Disk] = {}
 _senders: dict[str, WorldSender] = {}
+_library = Library()
 _sender = REFERENCE
 _every = False
 

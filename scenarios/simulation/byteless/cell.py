@@ -14,6 +14,7 @@ from functools import lru_cache
 from reference_sender.life import State
 from scenarios.checks import Finding, Policy
 from scenarios.history import History, Mark
+from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.byteless.outbox import Shelf
 from scenarios.simulation.byteless.process import STEP, Moments, Process
@@ -84,12 +85,21 @@ def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
     return read_plan(plan_of(BY_ID[profile], script), "the script")
 
 
-def play(cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False) -> Told:
+def play(
+    cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False, notes: Notes | None = None
+) -> Told:
     """Play a cell to its end. Raises `OnlyOnTheWire`.
 
     `counts`: note, for whoever is to die next (the victim, or its successor if it dies here), the moments of all the
-    crash points it comes by.
+    crash points it comes by. `notes`: note what the plan is asked.
     """
+    if notes is not None:
+        with noted(notes):
+            return _played(cell, sender, shelves, counts, notes)
+    return _played(cell, sender, shelves, counts, None)
+
+
+def _played(cell: Cell, sender: Sender, shelves: Shelves, counts: bool, notes: Notes | None) -> Told:
     shape = SHAPES[cell.shape]
     if cell.victim not in ("worker", "application"):
         raise OnlyOnTheWire(f"the victim is {cell.victim!r}; at the model level only the sender dies")
@@ -99,7 +109,7 @@ def play(cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False) 
         shelf=shelves.laid_out(cell, shape, sender),
     )
     with world.loop.current():
-        outcome = _Story(world, cell, shape, sender, counts).told()
+        outcome = _Story(world, cell, shape, sender, counts, notes).told()
     if world.loop.refused:
         raise OnlyOnTheWire(world.loop.refused[0])
     return outcome
@@ -108,7 +118,16 @@ def play(cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False) 
 class _Story:
     """Storm, recovery, calm, verdict."""
 
-    def __init__(self, world: World, cell: Cell, shape: Shape, sender: Sender, counts: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        cell: Cell,
+        shape: Shape,
+        sender: Sender,
+        counts: bool,
+        notes: Notes | None,
+    ) -> None:
+        self._notes = notes
         self._world = world
         self._cell = cell
         self._shape = shape
@@ -170,6 +189,9 @@ class _Story:
             self._pass(LOOK_S)
             self._start_worker(shape.workers + 3)
 
+        if self._notes is not None:
+            self._notes.end()
+            outcome.asked = frozenset(self._notes.asked)
         world.provider.heal(DEFAULT_ACCOUNT, world.now)
         self._note("harness", "calm begins")
         settled = self._until_settled_or(CALM_S)

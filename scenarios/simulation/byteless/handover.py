@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scenarios.checks import Finding
 from scenarios.simulation.byteless.search import Found, kinds_of
 from scenarios.simulation.cell import FREEZE, Cell, play
-from scenarios.simulation.matrix import classes, points
+from scenarios.simulation.crashes import classes, points
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.senders import Disk, WorldSender
 

@@ -178,8 +178,8 @@ class HttpDoor:
         self._at = premises
         self._line = line
         self._name = ""
-        plan = premises.provider.accounts[DEFAULT_ACCOUNT].plan.plan
-        self._is_guarded = any(("http", "connect") in rule.stages for rule in plan.rules)
+        plan = premises.provider.accounts[DEFAULT_ACCOUNT].plan
+        self._is_guarded = plan.stands_at("http", "connect")
 
     def serve(self) -> Waits:
         """Answer one request after the other until one of both leaves."""

@@ -22,7 +22,8 @@ from scenarios.simulation.behaviours import BY_WIRE, HEALTHY
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import Sender
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell
-from scenarios.simulation.matrix import SKEW_S, NotOne, classes, points
+from scenarios.simulation.crashes import NotOne, classes, points
+from scenarios.simulation.matrix import SKEW_S
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 

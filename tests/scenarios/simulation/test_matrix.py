@@ -15,6 +15,7 @@ import pytest
 from reference_sender.worker import frozen_key
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cell import Cell, play
+from scenarios.simulation.crashes import classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.matrix import (
     Block,
@@ -23,12 +24,9 @@ from scenarios.simulation.matrix import (
     as_line,
     blocks,
     cells,
-    classes,
     from_line,
     may_be_classed,
     play_block,
-    points,
-    same_end,
 )
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender
@@ -220,7 +218,7 @@ def test_of_a_sender_that_we_do_not_know_every_point_is_played(tmp_path: Path) -
 def test_a_sequence_is_one_cell_for_each_end(tmp_path: Path) -> None:
     """Triples are played without a crash."""
     disk = Disk(tmp_path)
-    block = replace(BLOCK, script=("503", "taken, closed"), kinds=(), then=("500", "429 with retry-after"))
+    block = replace(BLOCK, script=("503", "taken, closed"), kinds=(), then=(("500", "429 with retry-after"),))
     played = play_block(block, ReferenceSender(disk=disk, profile=BY_ID["http-keys"]), disk)
 
     assert (played.total, played.cells, played.failed) == (2, 2, 0)

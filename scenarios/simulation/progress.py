@@ -1,0 +1,85 @@
+"""How far a run of the matrix is, and when it will be over: by the weight of its blocks, not by their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from datetime import timedelta
+
+from scenarios import clock
+from scenarios.simulation.cell import FREEZE
+from scenarios.simulation.matrix import Block, Played
+
+#: Processor time of a block, in seconds of a quiet core, by its size: triples, pairs with one worker and with two, crashes in
+#: a recovery; and of all others one with freezes, one with every crash point, one with commits. Measured, not exact.
+TRIPLES, PAIRS, PAIRS_OF_TWO, TWICE, FROZEN, ALL_POINTS, COMMITS = 1.5, 4.0, 3.0, 1.5, 1.5, 0.5, 0.2
+
+
+def weight(block: Block) -> float:
+    """Return about how long a block takes."""
+    if block.twice:
+        return TWICE
+    match len(block.then):
+        case 3:
+            return TRIPLES
+        case 2:
+            return PAIRS if block.has_bytes else PAIRS_OF_TWO
+    if FREEZE in block.kinds:
+        return FROZEN
+    return COMMITS if block.kinds == ("commit",) else ALL_POINTS
+
+
+class Course:
+    """The course of a run."""
+
+    def __init__(
+        self,
+        todo: Sequence[Block],
+        *,
+        known: Container[str] = (),
+        now: Callable[[], float] = clock.monotonic_s,
+    ) -> None:
+        """`known`: ids of blocks that were played before; they say nothing about how fast this run is."""
+        self._weights = {block.id: weight(block) for block in todo}
+        self._total = sum(self._weights.values())
+        self._known = known
+        self._now = now
+        self._begun = self._last = now()
+        self._done = self._done_here = 0.0
+        self.blocks = self.cells = self.played = self.failed = 0
+
+    def ends(self, played: Played) -> None:
+        """A block is done."""
+        self._last = self._now()
+        self.blocks += 1
+        self.cells += played.cells
+        self.played += played.played
+        self.failed += played.failed
+        self._done += self._weights[played.block]
+        if played.block in self._known:
+            self._begun = self._last
+        else:
+            self._done_here += self._weights[played.block]
+
+    @property
+    def is_over(self) -> bool:
+        return self.blocks == len(self._weights)
+
+    @property
+    def part(self) -> float:
+        """How much is done, from 0 to 1."""
+        return self._done / self._total if self._total else 1.0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long it will still take, in seconds; None: nothing is known yet."""
+        if not self._done_here:
+            return None
+        return (self._last - self._begun) / self._done_here * (self._total - self._done)
+
+    def __str__(self) -> str:
+        left = self.left_s
+        when = "" if left is None or self.is_over else f", about {timedelta(seconds=round(left))} left"
+        return (
+            f"{self.blocks:,} of {len(self._weights):,} blocks ({self.part:.0%}), {self.cells:,} cells by {self.played:,} "
+            f"worlds, {self.failed:,} failed{when}"
+        )
