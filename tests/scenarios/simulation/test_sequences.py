@@ -89,7 +89,7 @@ def test_every_cell_comes_to_the_end_of_the_world_that_stands_for_it(
 
 
 @pytest.mark.parametrize(
-    "unseen", [("clock", "outbox"), ("attempts", "keys", "ledger", "rest")], ids=lambda names: names[0]
+    "unseen", [("clock", "outbox"), ("attempts", "keys", "ledger", "foretold")], ids=lambda names: names[0]
 )
 def test_a_rest_that_overlooks_something_is_seen(
     unseen: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
