@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from scenarios.simulation.asked import EACH, met, to_come
 from scenarios.simulation.cell import Cell, Outcome, play
 from scenarios.simulation.crashes import NotOne, same_future
 from scenarios.simulation.matrix import Block, Library, play_block
@@ -143,21 +142,3 @@ def test_triples_are_played_without_bytes(tmp_path: Path) -> None:
 
     assert (played.total, played.cells, played.played, played.error) == (4, 4, 2, None)
     assert list(played.coverage["400"]) == ["sequence of 3 (without bytes)"]
-
-
-def test_only_what_is_met_decides() -> None:
-    """The stage must have been come to in that attempt; some rules show by standing there."""
-    asked = frozenset({(1, "accept"), (2, "connect"), (2, "request"), (EACH, "upload")})
-
-    assert met("http", ("503", "503"), asked) == ("503",)
-    assert met("http", ("taken, closed", "401"), asked) == ("ok", "401")
-    assert met("http", ("ok", "ok", "upload closed"), asked) == ("ok", "ok", "upload closed")
-    assert met("http", ("503", "(connect)"), asked) == ("503", "(connect)")
-
-
-def test_what_is_over_will_not_strike() -> None:
-    """But what sticks to a mail will, and a rule that shows by standing leaves a mark."""
-    script = ("503", "400", "door closes", "500")
-
-    assert to_come("http", script, (1, 2, 3), ("connect",)) == ("ok", "400", "(connect)", "500")
-    assert to_come("http", script, (), ()) == script
