@@ -17,7 +17,7 @@ from reference_sender.policy.batches import BatchEvidence
 from reference_sender.policy.evidence import Evidence
 from reference_sender.transports.http_batch import HttpBatchTransport
 from scenarios.simulation.cell import Cell, Outcome, play
-from scenarios.simulation.matrix import points
+from scenarios.simulation.crashes import points
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender, quick_disk
 from simulator.provider.obligations import Reported
