@@ -71,6 +71,7 @@ _ELSEWHERE = {
     "purge": "reference_sender.commands.keeping:purge",
     "erase": "reference_sender.commands.keeping:erase",
     "accesses": "reference_sender.commands.keeping:accesses",
+    "reseal": "reference_sender.commands.keeping:reseal",
 }
 
 

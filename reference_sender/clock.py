@@ -7,6 +7,7 @@ Must not hold: any decision about when something is due.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from datetime import UTC, datetime
@@ -45,3 +46,8 @@ class SystemClock:
 def random_source(seed: int | None = None) -> random.Random:
     """The one source of chance. With a seed it repeats itself; without one the system seeds it."""
     return random.Random(seed)
+
+
+def unforeseeable(octets: int) -> bytes:
+    """Chance for ciphers: from the system, never from a seed."""
+    return os.urandom(octets)

@@ -47,6 +47,7 @@ class Bar(StrEnum):
     OUT_OF_TURN = "out of turn"  # another one of its ordering key is before it
     OVERSLEPT = "overslept"  # it waited for another one for too long
     INCOMPLETE = "incomplete"  # an attachment is gone
+    SEALED = "sealed"  # its words cannot be read: the key is not here
 
 
 # (from, to) -> {who: why}. A move that is not here does not exist.

@@ -27,6 +27,7 @@ from reference_sender.log import Both, Log, quiet
 from reference_sender.message import idempotency_key_for
 from reference_sender.option import Option
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.classify import classify
@@ -38,6 +39,7 @@ from reference_sender.policy.routes import Mine, Route
 from reference_sender.policy.settings import InvalidSettings, Policy, Settings
 from reference_sender.providers import read_providers
 from reference_sender.reconciler import Lookup, Reconciler
+from reference_sender.sealing import Vault, vault_of
 from reference_sender.worker import Transport, Worker, frozen_key
 
 if TYPE_CHECKING:
@@ -205,6 +207,11 @@ OPTIONS: tuple[Option, ...] = (
         help="amqp://… of a RabbitMQ: look for mail as soon as somebody notifies, not only at the next poll.",
     ),
     Option(
+        name="body_keys",
+        envvar="OUTBOX_BODY_KEYS",
+        help="Seal what mails say in the database: NAME:BASE64 of 32 octets, several with commas, newest first.",
+    ),
+    Option(
         name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
     ),
     *GATE_OPTIONS,
@@ -261,6 +268,7 @@ class Options:
     wake_from: str | None = field(repr=False)
     others: tuple[Options, ...] = ()
     """The further providers; what they say about the whole sender is not looked at."""
+    vault: Vault | None = None
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
@@ -342,6 +350,7 @@ def _options_of_one(
         metrics=None if told["metrics"] is None else _place(told["metrics"]),
         health_s=_positive("OUTBOX_HEALTH_S", told["health_s"]),
         wake_from=told["wake_from"] or None,
+        vault=vault_of(told["body_keys"]),
     )
 
 
@@ -573,7 +582,8 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     """Put the sender together. Nothing is connected and nothing is started yet."""
     parts = parts or Parts()
     rng = random_source(options.seed)
-    store = parts.open_store(parts.open_engine(options.database_url))
+    engine = parts.open_engine(options.database_url)
+    store = parts.open_store(engine if options.vault is None else seal_with(engine, options.vault))
     watch = _watch(options, parts, store)
     log = parts.log if watch is None else Both(parts.log, watch.metrics)
     workers, reconcilers, closers = [], [], []

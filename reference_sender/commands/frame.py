@@ -5,6 +5,7 @@ Must not hold: any command.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,9 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from reference_sender.message import InvalidMail
 from reference_sender.option import Option
 from reference_sender.outbox.engine import StoreTrouble, open_engine
+from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import QueueFull
 from reference_sender.policy.settings import InvalidSettings
+from reference_sender.sealing import vault_of
 from reference_sender.wiring import Parts
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -79,7 +82,10 @@ def with_options(*options: Option) -> Callable[[_Command], _Command]:
 def opened(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[Store]:
     """The outbox, looked at first: whether its tables are there in this version."""
     with sentences():
-        store = parts.open_store(open_engine(database_url))
+        # From the environment alone: keys do not belong on a command line, and a command that forgot to ask for them
+        # would write words that anybody reads.
+        vault = vault_of(os.environ.get("OUTBOX_BODY_KEYS"))
+        store = parts.open_store(seal_with(open_engine(database_url), vault))
         try:
             if check:
                 store.check()

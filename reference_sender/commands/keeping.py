@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 
 from reference_sender import retention
-from reference_sender.commands.frame import OPERATOR, opened, operator_of, sentences, with_options
+from reference_sender.commands.frame import OPERATOR, SetUpError, opened, operator_of, sentences, with_options
 from reference_sender.commands.spelling import spelled_count
 from reference_sender.option import Option
 from reference_sender.outbox.accesses import Access
+from reference_sender.outbox.sealed import vault_behind
 from reference_sender.policy.suppression import canonical
 from reference_sender.retention import DEFAULT_DAYS, Periods
 from reference_sender.wiring import DATABASE, Parts
@@ -125,6 +128,50 @@ def erase(
             )
     if done.open:
         raise click.exceptions.Exit(1)
+
+
+@click.command()
+@with_options(DATABASE, OPERATOR)
+@click.option(
+    "--batch", type=click.IntRange(1, 10_000), default=200, show_default=True, help="Rows in a step."
+)
+@click.pass_obj
+def reseal(parts: Parts, database_url: str, operator: str | None, batch: int) -> None:
+    """Seal what is stored with the newest of OUTBOX_BODY_KEYS: what an older key sealed, and what nobody did.
+
+    After it the older keys are needed no more. Exit code 1: some words cannot be opened, because their key is not named.
+    """
+    with opened(parts, database_url) as store:
+        if vault_behind(store.engine) is None:
+            raise SetUpError("OUTBOX_BODY_KEYS is not set; there is nothing to seal with")
+        store.note_access(operator_of(operator), "reseal", now=parts.clock.now())
+        mails, shut = _walked(store.reseal_mails, 0, batch)
+        contents, shut_contents = _walked(store.reseal_attachments, "", batch)
+    click.echo(f"{spelled_count(mails, 'mail')} and {spelled_count(contents, 'attachment')} sealed anew")
+    if shut or shut_contents:
+        names = ", ".join([*(f"#{number}" for number in shut[:5]), *shut_contents[:5]])
+        click.echo(
+            f"reference-sender: {len(shut) + len(shut_contents)} cannot be opened (like {names}); name their key in "
+            "OUTBOX_BODY_KEYS, too, behind the newest",
+            err=True,
+        )
+        raise click.exceptions.Exit(1)
+
+
+_Place = TypeVar("_Place", int, str)
+
+
+def _walked(
+    step: Callable[..., tuple[int, list[_Place], _Place | None]], begin: _Place, batch: int
+) -> tuple[int, list[_Place]]:
+    total, shut, after = 0, list[_Place](), begin
+    while True:
+        done, closed, further = step(after=after, limit=batch)
+        total += done
+        shut += closed
+        if further is None:
+            return total, shut
+        after = further
 
 
 @click.command()

@@ -16,6 +16,7 @@ from reference_sender.outbox.engine import insert_or_update
 from reference_sender.outbox.rows import IDS
 from reference_sender.outbox.schema import email_attachment, email_attachment_use
 from reference_sender.outbox.transactions import Transactions
+from reference_sender.sealing import is_sealed
 
 _content, _use = email_attachment.c, email_attachment_use.c
 
@@ -64,22 +65,29 @@ def names_of(connection: Connection, ids: Sequence[int]) -> set[tuple[int, str]]
     return {(row.email_id, row.digest) for row in found}
 
 
-def whole(connection: Connection, rows: Iterable[Any]) -> dict[int, bytes]:
-    """Mails of claimed rows with their attachments in them, by number. Left out: who names a content that is gone."""
+def whole(connection: Connection, rows: Iterable[Any]) -> tuple[dict[int, bytes], set[int]]:
+    """Mails of claimed rows with their attachments in them, by number, and those whose contents are sealed.
+
+    Left out of both: who names a content that is gone.
+    """
     slots = {row.id: read(row.attachments) for row in rows}
     digests = {slot.digest for each in slots.values() for slot in each}
     if not digests:
-        return {}
+        return {}, set()
     contents = {
         each.digest: bytes(each.content) for each in connection.execute(_CONTENTS, {"ids": list(digests)})
     }
+    sealed = {digest for digest, content in contents.items() if is_sealed(content)}
+    shut = {number for number, each in slots.items() if any(slot.digest in sealed for slot in each)}
     found = {}
     for row in rows:
+        if row.id in shut:
+            continue
         try:
             found[row.id] = put_in(bytes(row.raw), slots[row.id], contents)
         except MissingAttachment:
             continue
-    return found
+    return found, shut
 
 
 def drop_unused(connection: Connection, *, before: datetime) -> int:

@@ -20,6 +20,7 @@ from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.suppression import is_suppressed
 from reference_sender.outbox.waiting import BEFORE_IT
 from reference_sender.policy.bars import AFTER_DEPENDENCY
+from reference_sender.sealing import is_sealed
 
 _row = outgoing_email.c
 _newer = outgoing_email.alias("newer")
@@ -49,12 +50,15 @@ def parcels_of(connection: Connection, rows: Iterable[Any], now: datetime) -> di
     """Claimed rows as the worker wants them, by their number: whole, and with what speaks against sending them."""
     rows = list(rows)
     bars = _bars(connection, rows, now)
-    whole = attachments.whole(connection, [row for row in rows if row.attachments is not None])
+    whole, shut = attachments.whole(connection, [row for row in rows if row.attachments is not None])
     found = {}
     for row in rows:
         raw = whole.get(row.id, bytes(row.raw)) if row.attachments is not None else bytes(row.raw)
-        missing = row.attachments is not None and row.id not in whole
-        bar = bars.get(row.id, Bar.INCOMPLETE if missing else None)
+        bar = bars.get(row.id)
+        if bar is None and (row.id in shut or is_sealed(raw)):
+            bar = Bar.SEALED
+        elif bar is None and row.attachments is not None and row.id not in whole:
+            bar = Bar.INCOMPLETE
         found[row.id] = Parcel(**facts_of(row), bar=bar, raw=raw)
     return found
 

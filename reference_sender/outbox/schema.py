@@ -35,6 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from reference_sender.life import State
+from reference_sender.outbox.sealed import SealedBytes, SealedText
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -110,8 +111,10 @@ SPELLED: dict[str, Any] = {"listeners": [("before_create", _spell)]}
 _Id = BigInteger().with_variant(Integer, "sqlite")
 # The length makes it a LONGBLOB where BLOB alone would stop at 64 KiB.
 _Bytes = LargeBinary(2**32 - 1)
+_Sealed = SealedBytes(2**32 - 1)
 # And this one a MEDIUMTEXT, for what a provider may say at length.
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
+_SealedWords = SealedText().with_variant(SealedText(2**24 - 1), "mysql")
 
 outgoing_email = Table(
     "outgoing_email",
@@ -123,10 +126,10 @@ outgoing_email = Table(
     Column("message_id", String(340), nullable=False),
     Column("sender", String(320), nullable=False),
     Column("recipient", String(320), nullable=False),
-    Column("raw", _Bytes, nullable=False),
+    Column("raw", _Sealed, nullable=False),
     # What it was rendered from, for people; what is sent is `raw`.
     Column("template", String(255)),
-    Column("parameters", _Words),  # JSON
+    Column("parameters", _SealedWords),  # JSON
     Column("traceparent", String(64)),  # of the trace in which it was enqueued (W3C Trace Context)
     Column("priority", Integer, nullable=False),  # higher goes first
     Column("mail_class", String(32), nullable=False, server_default="confirmation"),  # see `policy.classes`
@@ -222,7 +225,7 @@ email_attachment = Table(
     "email_attachment",
     metadata,
     Column("digest", String(64), primary_key=True),  # hex SHA-256 of the content
-    Column("content", _Bytes, nullable=False),
+    Column("content", _Sealed, nullable=False),
     Column("octets", BigInteger, nullable=False),
     Column(
         "used_at", UtcDateTime, nullable=False

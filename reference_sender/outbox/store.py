@@ -19,6 +19,7 @@ from reference_sender.outbox.histories import Histories
 from reference_sender.outbox.purging import Purging
 from reference_sender.outbox.reading import Reading, Standing, Tally
 from reference_sender.outbox.requeue import Requeueing
+from reference_sender.outbox.resealing import Resealing
 from reference_sender.outbox.settling import Settling
 from reference_sender.outbox.suppression import Suppressions
 from reference_sender.outbox.tables import Tables
@@ -38,6 +39,7 @@ class Store(
     Accesses,
     Purging,
     Erasing,
+    Resealing,
     Suppressions,
     Events,
     Attachments,

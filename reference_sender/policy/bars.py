@@ -35,6 +35,11 @@ BARRED: Mapping[Bar, Barred] = MappingProxyType(
         ),
         Bar.OVERSLEPT: Barred(state=State.EXPIRED, reason="what it waited for did not come in time"),
         Bar.PAUSED: Barred(state=State.PENDING, reason="its campaign is paused", again_after_s=60.0),
+        Bar.SEALED: Barred(
+            state=State.PENDING,
+            reason="its words are sealed with a key that OUTBOX_BODY_KEYS does not name, or with another one of that name",
+            again_after_s=60.0,
+        ),
         Bar.INCOMPLETE: Barred(
             state=State.DEAD, reason="an attachment that it names is not stored any more; enqueue it anew"
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC
 
-from reference_sender.clock import SystemClock, random_source
+from reference_sender.clock import SystemClock, random_source, unforeseeable
 
 
 def test_the_wall_clock_is_aware_and_in_utc() -> None:
@@ -30,3 +30,8 @@ def test_the_same_seed_gives_the_same_dice() -> None:
 
 def test_without_a_seed_two_sources_differ() -> None:
     assert random_source().random() != random_source().random()
+
+
+def test_chance_for_ciphers_is_never_the_same() -> None:
+    assert len({unforeseeable(12) for _ in range(100)}) == 100
+    assert len(unforeseeable(12)) == 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import timedelta
 
@@ -92,3 +93,22 @@ def test_the_log_is_shown_newest_first_and_by_mail_also_when_the_mail_is_gone(ou
     assert outbox.call("accesses", "--mail", "#1").stdout.splitlines() == lines[1:]
     told = json.loads(outbox.call("accesses", "--mail", "#1", "--json").stdout)
     assert (told["operator"], told["id"]) == ("anna", 1)
+
+
+def key(name: str) -> str:
+    return f"{name}:{base64.b64encode(name.encode() * 32)[:43].decode()}="
+
+
+def test_keys_are_rotated_by_hand_and_an_old_one_that_is_missing_is_told(outbox: Outbox) -> None:
+    enqueue = ["enqueue", "--from", "s@example.org", "--to", "a@example.com", "--text", "Dear Ann", "--key"]
+    assert outbox.call(*enqueue, "order-1", OUTBOX_BODY_KEYS=key("a")).exit_code == 0
+    assert outbox.call(*enqueue, "order-2").exit_code == 0
+    both = outbox.call("reseal", OUTBOX_BODY_KEYS=f"{key('b')},{key('a')}")
+    assert (both.exit_code, both.stdout) == (0, "2 mails and 0 attachments sealed anew\n")
+    done = outbox.call("reseal", OUTBOX_BODY_KEYS=key("c"))
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "reference-sender: 2 cannot be opened (like #1, #2); name their key in OUTBOX_BODY_KEYS, too, behind the newest\n",
+    )
+    assert outbox.call("reseal").stderr.startswith("reference-sender: OUTBOX_BODY_KEYS is not set")
+    assert "is not base64" in outbox.call("status", OUTBOX_BODY_KEYS="a:b").stderr
