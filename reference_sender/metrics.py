@@ -20,7 +20,8 @@ from prometheus_client.registry import Collector
 
 from reference_sender import __version__
 from reference_sender.life import State
-from reference_sender.outbox.depths import DEEP, Depth
+from reference_sender.outbox.depths import DEEP, Depth, EventDepth
+from reference_sender.policy.breaker import Position
 
 #: As Prometheus wants it for its text format 0.0.4.
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,6 +38,8 @@ TROUBLE = (
     "mark_failed",
     "settle_failed",
     "reconcile_failed",
+    "hear_failed",
+    "group_failed",
     "unexpected",
     "fenced_out",
     "lease_over",
@@ -84,9 +87,34 @@ METRICS: tuple[Described, ...] = (
         labels=("class",),
     ),
     Described(
+        name="outbox_breaker",
+        kind="gauge",
+        says="1 for where the circuit breaker of a provider stands: closed, open, half-open; it is the same for all workers.",
+        labels=("provider", "position"),
+    ),
+    Described(
+        name="outbox_pause_seconds",
+        kind="gauge",
+        says="How long nobody asks the provider yet, because it said so or the breaker is open.",
+        labels=("provider",),
+    ),
+    Described(
+        name="outbox_events_waiting",
+        kind="gauge",
+        says="What the provider told afterwards and nobody has dealt with yet.",
+    ),
+    Described(
+        name="outbox_events_oldest_seconds", kind="gauge", says="How long the oldest of it has been waiting."
+    ),
+    Described(
+        name="outbox_seconds_since_event",
+        kind="gauge",
+        says="How long ago the provider last told anything; missing where it never did.",
+    ),
+    Described(
         name="outbox_queues_unreadable",
         kind="gauge",
-        says="1 while the three above cannot be looked up; they are missing then.",
+        says="1 while what is above cannot be looked up; it is missing then.",
     ),
     Described(
         name="outbox_decisions_total",
@@ -150,9 +178,12 @@ class Readings:
     """What is looked up when somebody asks."""
 
     depths: Callable[[], Iterable[Depth]]
-    """The queues, from the database; may raise."""
+    """The queues, from the database; may raise, like the two below."""
+    events: Callable[[], EventDepth]
+    gates: Callable[[], Mapping[str, tuple[str, float]]]
+    """Of each provider: where its breaker stands, and seconds until somebody may ask again."""
     in_flight: Callable[[], int]
-    concurrency: int
+    concurrency: Callable[[], int]
     seconds_since_look: Callable[[], float]
     monotonic: Callable[[], float]
 
@@ -233,12 +264,21 @@ def _code(code: object) -> str:
     return str(code) if isinstance(code, int) and 100 <= code <= 599 else "odd"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """One look into the database."""
+
+    depths: tuple[Depth, ...]
+    events: EventDepth
+    gates: dict[str, tuple[str, float]]
+
+
 class _Lookups(Collector):
     """What is true at the moment of the question."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
-        self._seen: tuple[Depth, ...] | None = None
+        self._seen: _Seen | None = None
         self._looked_at: float | None = None
         self._classes: set[str] = set()
         self._one_looks = threading.Lock()
@@ -251,17 +291,18 @@ class _Lookups(Collector):
         readings = self._readings
         yield from self._queues()
         yield _gauge("outbox_in_flight", readings.in_flight())
-        yield _gauge("outbox_concurrency", readings.concurrency)
+        yield _gauge("outbox_concurrency", readings.concurrency())
         yield _gauge("outbox_seconds_since_look", readings.seconds_since_look())
         info = _gauge("outbox_info")
         info.add_metric([__version__], 1)
         yield info
 
     def _queues(self) -> Iterable[Metric]:
-        depths = self._depths()
-        yield _gauge("outbox_queues_unreadable", 1 if depths is None else 0)
-        if depths is None:
+        seen = self._look()
+        yield _gauge("outbox_queues_unreadable", 1 if seen is None else 0)
+        if seen is None:
             return
+        depths = seen.depths
         found = {(each.state, each.mail_class): each for each in depths}
         # A queue that was seen once stays, at nought: an alarm that only sees it vanish would not know.
         self._classes |= {each.mail_class for each in depths}
@@ -276,15 +317,29 @@ class _Lookups(Collector):
             waiting = found.get((State.PENDING, mail_class))
             overdue.add_metric([mail_class], waiting.overdue_s if waiting else 0)
         yield from (mails, oldest, overdue)
+        yield _gauge("outbox_events_waiting", seen.events.waiting)
+        yield _gauge("outbox_events_oldest_seconds", seen.events.oldest_s)
+        if seen.events.last_s is not None:
+            yield _gauge("outbox_seconds_since_event", seen.events.last_s)
+        breaker, pause = _gauge("outbox_breaker"), _gauge("outbox_pause_seconds")
+        for provider, (stands, pause_s) in sorted(seen.gates.items()):
+            for position in Position:
+                breaker.add_metric([provider, position.value], 1 if position == stands else 0)
+            pause.add_metric([provider], pause_s)
+        yield from (breaker, pause)
 
-    def _depths(self) -> tuple[Depth, ...] | None:
-        """The queues, at most `CACHE_S` old. None: they cannot be looked up."""
+    def _look(self) -> _Seen | None:
+        """What the database says, at most `CACHE_S` old. None: it cannot be asked."""
         with self._one_looks:
             now = self._readings.monotonic()
             if self._looked_at is None or now - self._looked_at >= CACHE_S:
                 self._looked_at = now
                 try:
-                    self._seen = tuple(self._readings.depths())
+                    self._seen = _Seen(
+                        depths=tuple(self._readings.depths()),
+                        events=self._readings.events(),
+                        gates=dict(self._readings.gates()),
+                    )
                 except Exception:
                     # Whatever it is, the worker meets it too, and says it. The counters must not vanish with it.
                     self._seen = None

@@ -51,6 +51,16 @@ def timeline(history: History, *, now: datetime) -> list[Moment]:
         moments.append(_tried(tried, number))
     moments += [
         Moment(
+            at=told.happened_at,
+            kind=Kind.EVENT,
+            what=told.kind,
+            because=told.detail,
+            facts={"event": told.kind},
+        )
+        for told in history.told
+    ]
+    moments += [
+        Moment(
             at=access.at,
             kind=Kind.READ,
             what=f"{access.operator}: {access.action}",

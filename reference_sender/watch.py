@@ -5,7 +5,7 @@ Loaded only where `--metrics` is given. Must not hold: what is counted (`metrics
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -14,9 +14,13 @@ from reference_sender.health import Health, Pulse, Watched, examine
 from reference_sender.log import Log, cause_of
 from reference_sender.metrics import MEDIA_TYPE, Metrics, Readings
 from reference_sender.monitor import Monitor
-from reference_sender.outbox.depths import Depth
-from reference_sender.policy.settings import InvalidSettings, Settings
+from reference_sender.outbox.depths import Depth, EventDepth
+from reference_sender.policy.breaker import Position
+from reference_sender.policy.gate import NOTHING_KNOWN, Shared
+from reference_sender.policy.settings import InvalidSettings
 
+WORKER = "worker"
+RECONCILER = "reconciler"
 #: A loop may miss so many of its turns before its silence means something.
 TURNS = 10
 
@@ -25,6 +29,10 @@ class Store(Protocol):
     """What is asked of the outbox."""
 
     def depths(self, *, now: datetime) -> Iterable[Depth]: ...
+
+    def event_depth(self, *, now: datetime) -> EventDepth: ...
+
+    def gates(self) -> Mapping[str, Shared]: ...
 
 
 class Watch:
@@ -35,32 +43,58 @@ class Watch:
         *,
         place: tuple[str, int],
         store: Store,
-        settings: Settings,
+        providers: Sequence[str],
         patience_s: float,
         clock: Clock,
         log: Log,
     ) -> None:
         self._place = place
         self._log = log
+        self._store = store
+        self._providers = providers
+        self._patience_s = patience_s
+        self._clock = clock
         self.in_flight: Callable[[], int] = lambda: 0
-        self._loops = {
-            name: Watched(pulse=Pulse(clock.monotonic), patience_s=max(patience_s, TURNS * turn_s))
-            for name, turn_s in (("worker", settings.poll_s), ("reconciler", settings.reconcile_s))
-        }
+        self.concurrency = 0
+        """Mails that may be under way at a time, of all workers together."""
+        self._loops: dict[str, Watched] = {}
         self.metrics = Metrics(
             Readings(
                 depths=lambda: store.depths(now=clock.now()),
                 in_flight=lambda: self.in_flight(),
-                concurrency=settings.concurrency,
-                seconds_since_look=self._loops["worker"].pulse.seconds_since,
+                events=lambda: store.event_depth(now=clock.now()),
+                gates=self._gates,
+                concurrency=lambda: self.concurrency,
+                seconds_since_look=self._silence_s,
                 monotonic=clock.monotonic,
             )
         )
         self._monitor: Monitor | None = None
 
-    def beat_of(self, loop: str) -> Callable[[], None]:
-        """What the loop calls whenever it has looked."""
-        return self._loops[loop].pulse.beat
+    def beat_of(self, loop: str, turn_s: float) -> Callable[[], None]:
+        """What a loop calls whenever it has looked; it means to do so every `turn_s`."""
+        watched = Watched(
+            pulse=Pulse(self._clock.monotonic), patience_s=max(self._patience_s, TURNS * turn_s)
+        )
+        self._loops[loop] = watched
+        return watched.pulse.beat
+
+    def _silence_s(self) -> float:
+        """Of the worker that has been silent for longest."""
+        workers = [loop for name, loop in self._loops.items() if name.startswith(WORKER)]
+        return max((loop.pulse.seconds_since() for loop in workers), default=0.0)
+
+    def _gates(self) -> dict[str, tuple[str, float]]:
+        """Every provider of ours, and every other one of which something is known."""
+        now, known = self._clock.now(), self._store.gates()
+        found = {}
+        for provider in sorted({*self._providers, *known}):
+            shared = known.get(provider, NOTHING_KNOWN)
+            over = shared.breaker.until if shared.breaker.position is Position.OPEN else None
+            until = [at for at in (shared.paused_until, over) if at is not None]
+            pause_s = max(((at - now).total_seconds() for at in until), default=0.0)
+            found[provider] = (shared.breaker.position.value, max(pause_s, 0.0))
+        return found
 
     def health(self) -> Health:
         """The judgement of this moment."""

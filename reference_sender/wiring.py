@@ -603,7 +603,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
                 key_of=parts.key_of,
                 log=log,
                 keeper=keeper,
-                **({} if watch is None else {"beat": watch.beat_of("worker")}),
+                **_beat(watch, "worker", one, one.settings.poll_s),
             )
         )
         reconcilers.append(
@@ -614,12 +614,13 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
                 lookup=lookup,
                 log=log,
                 mine=Mine(provider=one.gate.provider, providers=one.gate.providers),
-                **({} if watch is None else {"beat": watch.beat_of("reconciler")}),
+                **_beat(watch, "reconciler", one, one.settings.reconcile_s),
             )
         )
         closers += [transport.close, *([lookup.close] if lookup else [])]
     if watch is not None:
         watch.in_flight = lambda: sum(worker.in_flight for worker in workers)
+        watch.concurrency = sum(one.settings.concurrency for one in (options, *options.others))
     sender = Sender(
         store=store,
         workers=tuple(workers),
@@ -636,6 +637,11 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
 # round; enqueuing loads neither. It halves the time to the first mail after a start.
 
 
+def _beat(watch: Watch | None, loop: str, one: Options, turn_s: float) -> dict[str, Callable[[], None]]:
+    """The pulse of a loop, where somebody watches it."""
+    return {} if watch is None else {"beat": watch.beat_of(f"{loop} of {one.gate.provider}", turn_s)}
+
+
 def _watch(options: Options, parts: Parts, store: Store) -> Watch | None:
     if options.metrics is None:
         return None
@@ -644,7 +650,7 @@ def _watch(options: Options, parts: Parts, store: Store) -> Watch | None:
     return Watch(
         place=options.metrics,
         store=store,
-        settings=options.settings,
+        providers=[one.gate.provider for one in (options, *options.others)],
         patience_s=options.health_s,
         clock=parts.clock,
         log=parts.log,

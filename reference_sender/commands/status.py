@@ -17,8 +17,10 @@ from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_
 from reference_sender.commands.spelling import spelled_count, spelled_s
 from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
-from reference_sender.outbox.depths import Depth
+from reference_sender.outbox.depths import Depth, EventDepth
 from reference_sender.outbox.store import Store, Tally
+from reference_sender.policy.breaker import Position
+from reference_sender.policy.gate import Shared
 from reference_sender.wiring import DATABASE, Parts
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: So many mails that want a person are shown one by one.
 _SHOWN = 5
+#: Events are dealt with at once; who waits for so long waits for somebody.
+_EVENTS_LATE_S = 30.0
 #: Counting what is finished reads the whole history; a live view does it so often.
 _HISTORY_EVERY_S = 30.0
 
@@ -121,6 +125,16 @@ def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> di
         }
         for d in store.depths(now=now)
     ]
+    events = store.event_depth(now=now)
+    answer["events"] = {"waiting": events.waiting, "oldest_age_s": round(events.oldest_s, 3)}
+    answer["providers"] = {
+        name: {
+            "breaker": shared.breaker.position.value,
+            "paused_until": shared.paused_until.isoformat() if shared.paused_until else None,
+            "reason": shared.reason,
+        }
+        for name, shared in sorted(store.gates().items())
+    }
     return answer
 
 
@@ -128,12 +142,21 @@ class Look:
     """What was found at one moment."""
 
     def __init__(
-        self, *, where: str, depths: list[Depth], asking: dict[State, list[Docket]], tallies: list[Tally]
+        self,
+        *,
+        where: str,
+        depths: list[Depth],
+        asking: dict[State, list[Docket]],
+        tallies: list[Tally],
+        events: EventDepth,
+        gates: dict[str, Shared],
     ) -> None:
         self.where = where
         self.depths = depths
         self.asking = asking
         self.tallies = tallies
+        self.events = events
+        self.gates = gates
 
 
 def look(store: Store, now: datetime, *, tallies: list[Tally] | None = None) -> Look:
@@ -143,6 +166,8 @@ def look(store: Store, now: datetime, *, tallies: list[Tally] | None = None) -> 
         depths=store.depths(now=now),
         asking={state: store.oldest(state, limit=_SHOWN) for state, _, _ in _ASKS},
         tallies=store.tallies() if tallies is None else tallies,
+        events=store.event_depth(now=now),
+        gates=store.gates(),
     )
 
 
@@ -158,6 +183,8 @@ def picture(seen: Look, now: datetime) -> Group:
     if not seen.tallies and not seen.depths:
         return Group(*rows, Text("The outbox is empty."))
     rows += _people(seen, now)
+    if trouble := list(_providers(seen, now)):
+        rows += [*trouble, Text()]
     if any(each.state not in (State.FAILED, State.DEAD) for each in seen.depths):
         rows += [_queues(seen.depths), Text()]
     rows.append(_history(seen))
@@ -192,6 +219,29 @@ def _people(seen: Look, now: datetime) -> Iterable[RenderableType]:
         if counts[state] > len(seen.asking[state]):
             table.add_row("", f"… and {counts[state] - len(seen.asking[state]):,} more", "", "")
         yield Padding(table, (0, 0, 1, 2))
+
+
+def _providers(seen: Look, now: datetime) -> Iterable[RenderableType]:
+    """Providers that nobody asks now, and what they told and nobody has dealt with."""
+    from rich.text import Text
+
+    for name, shared in sorted(seen.gates.items()):
+        position = shared.breaker.position
+        over = shared.breaker.until if position is Position.OPEN else None
+        until = max((at for at in (shared.paused_until, over) if at is not None and at > now), default=None)
+        if position is Position.CLOSED and until is None:
+            continue
+        word = "paused" if position is Position.CLOSED else f"breaker {position.value}"
+        wait = f", nobody asks for {spelled_s((until - now).total_seconds())}" if until else ""
+        yield Text.assemble(
+            (f"● {name}: {word}", "bold yellow"), wait, (f"  {shared.reason}" if shared.reason else "", "dim")
+        )
+    if seen.events.oldest_s >= _EVENTS_LATE_S:
+        yield Text.assemble(
+            (f"● {spelled_count(seen.events.waiting, 'event')} not dealt with", "bold yellow"),
+            f", the oldest for {spelled_s(seen.events.oldest_s)}  ",
+            ("is `reference-sender webhooks` running?", "dim"),
+        )
 
 
 def _queues(depths: list[Depth]) -> Table:

@@ -81,7 +81,7 @@ def _told(history: History, now: datetime) -> dict[str, Any]:
     facts = {
         name: getattr(history, name)
         for name in History.__dataclass_fields__
-        if name not in ("tried", "accesses")
+        if name not in ("tried", "told", "accesses")
     }
     moments = [
         {"at": moment.at, "kind": moment.kind.value, "what": moment.what, "because": moment.because}

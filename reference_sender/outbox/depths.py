@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, case, func, select
 
 from reference_sender.life import Docket, State
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
-from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.schema import outgoing_email, webhook_event
 from reference_sender.outbox.transactions import Transactions
 
 _row = outgoing_email.c
@@ -52,6 +52,23 @@ _DEPTHS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventDepth:
+    """What the provider told afterwards and nobody has dealt with yet."""
+
+    waiting: int
+    oldest_s: float
+    """Since the oldest of them came."""
+    last_s: float | None
+    """Since the newest of all came. None: there is none."""
+
+
+_event = webhook_event.c
+_WAITING_EVENTS = select(func.count().label("events"), func.min(_event.received_at).label("oldest")).where(
+    _event.next_look_at.is_not(None)
+)
+_LAST_EVENT = select(_event.received_at).order_by(_event.id.desc()).limit(1)
+
 _OLDEST = {
     state: select(*DOCKET_COLUMNS)
     .where(in_state(state))
@@ -81,6 +98,17 @@ class Depths(Transactions):
                         )
                     )
         return found
+
+    def event_depth(self, *, now: datetime) -> EventDepth:
+        """How far the processing of events is behind, and whether any come."""
+        with self._read() as connection:
+            waiting = connection.execute(_WAITING_EVENTS).one()
+            last = connection.execute(_LAST_EVENT).scalar()
+        return EventDepth(
+            waiting=waiting.events,
+            oldest_s=_since(waiting.oldest, now),
+            last_s=None if last is None else _since(last, now),
+        )
 
     def oldest(self, state: State, *, limit: int) -> list[Docket]:
         """The mails that have been in a queue for longest."""

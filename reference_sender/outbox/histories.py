@@ -17,7 +17,7 @@ from sqlalchemy import Connection, or_, select
 
 from reference_sender.life import State
 from reference_sender.outbox.accesses import Access
-from reference_sender.outbox.schema import email_attempt, operator_access, outgoing_email
+from reference_sender.outbox.schema import delivery_fact, email_attempt, operator_access, outgoing_email
 from reference_sender.outbox.transactions import Transactions
 
 _row = outgoing_email.c
@@ -43,6 +43,15 @@ class Tried:
     decision: str
     reason: str
     late: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the provider told of a mail afterwards."""
+
+    kind: str
+    happened_at: datetime
+    detail: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +82,15 @@ class History:
     erased_at: datetime | None
     content_hash: str | None
     tried: tuple[Tried, ...]
+    told: tuple[Told, ...]
     accesses: tuple[Access, ...]
 
 
-_FACTS = tuple(name for name in History.__dataclass_fields__ if name not in ("key", "tried", "accesses"))
+_FACTS = tuple(
+    name for name in History.__dataclass_fields__ if name not in ("key", "tried", "told", "accesses")
+)
 _TRIED = tuple(email_attempt.c[name] for name in Tried.__dataclass_fields__)
+_TOLD = tuple(delivery_fact.c[name] for name in Told.__dataclass_fields__)
 _ACCESS = tuple(operator_access.c[name] for name in Access.__dataclass_fields__)
 
 
@@ -100,11 +113,13 @@ class Histories(Transactions):
             rows = connection.execute(select(*_COLUMNS).where(or_(*wanted)).order_by(_row.id)).all()
             ids = [row.id for row in rows]
             tried = _by_mail(connection, email_attempt.c.email_id, _TRIED, email_attempt.c.id, ids)
+            told = _by_mail(connection, delivery_fact.c.email_id, _TOLD, delivery_fact.c.id, ids)
             seen = _by_mail(connection, operator_access.c.email_id, _ACCESS, operator_access.c.id, ids)
         return [
             History(
                 key=row.dedupe_key,
                 tried=tuple(Tried(**each) for each in tried[row.id]),
+                told=tuple(Told(**each) for each in told[row.id]),
                 accesses=tuple(Access(**each) for each in seen[row.id]),
                 **{name: row._mapping[name] for name in _FACTS},
             )

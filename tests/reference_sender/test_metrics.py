@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reference_sender.life import State
 from reference_sender.metrics import CACHE_S, METRICS, TROUBLE, Metrics, Readings
-from reference_sender.outbox.depths import Depth
+from reference_sender.outbox.depths import Depth, EventDepth
 
 DECIDED: dict[str, Any] = {
     "id": 1,
@@ -29,6 +29,8 @@ class Sender:
 
     def __init__(self) -> None:
         self.queues: list[Depth] = []
+        self.told = EventDepth(waiting=2, oldest_s=7.0, last_s=3.0)
+        self.known = {"primary": ("closed", 0.0)}
         self.broken = False
         self.looks = 0
         self.now = 0.0
@@ -42,8 +44,10 @@ class Sender:
     def readings(self) -> Readings:
         return Readings(
             depths=self.depths,
+            events=lambda: self.told,
+            gates=lambda: self.known,
             in_flight=lambda: 3,
-            concurrency=8,
+            concurrency=lambda: 8,
             seconds_since_look=lambda: 1.5,
             monotonic=lambda: self.now,
         )
@@ -155,6 +159,29 @@ def test_queues_are_shown_by_state_and_class_and_stay_when_they_are_empty(
     sender.queues, sender.now = [], CACHE_S
     now = values(metrics)
     assert now["outbox_mails", "code", "pending"] == now["outbox_overdue_seconds", "code"] == 0
+
+
+def test_where_a_breaker_stands_is_one_and_the_others_are_nought(metrics: Metrics, sender: Sender) -> None:
+    sender.known = {"primary": ("open", 42.0), "other": ("closed", 0.0)}
+    now = values(metrics)
+    assert [now["outbox_breaker", position, "primary"] for position in ("closed", "open", "half-open")] == [
+        0,
+        1,
+        0,
+    ]
+    assert (now["outbox_breaker", "closed", "other"], now["outbox_pause_seconds", "primary"]) == (1, 42)
+
+
+def test_what_was_told_and_when_the_last_came(metrics: Metrics, sender: Sender) -> None:
+    now = values(metrics)
+    assert (
+        now["outbox_events_waiting",],
+        now["outbox_events_oldest_seconds",],
+        now["outbox_seconds_since_event",],
+    ) == (2, 7, 3)
+    sender.told = EventDepth(waiting=0, oldest_s=0.0, last_s=None)
+    sender.now = CACHE_S
+    assert ("outbox_seconds_since_event",) not in values(metrics), "never is no number of seconds"
 
 
 def test_a_look_serves_everybody_for_a_while(metrics: Metrics, sender: Sender) -> None:

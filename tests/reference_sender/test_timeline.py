@@ -10,7 +10,7 @@ import pytest
 
 from reference_sender.life import State
 from reference_sender.outbox.accesses import Access
-from reference_sender.outbox.histories import History, Tried
+from reference_sender.outbox.histories import History, Told, Tried
 from reference_sender.timeline import Kind, timeline
 from tests.reference_sender.samples import NOW
 
@@ -65,6 +65,7 @@ HISTORY = History(
     erased_at=None,
     content_hash=None,
     tried=(),
+    told=(),
     accesses=(),
 )
 
@@ -157,6 +158,12 @@ def test_looks_and_erasure_take_their_place_in_time() -> None:
 )
 def test_what_is_to_come_depends_on_the_state(changes: dict[str, Any], ahead: list[str]) -> None:
     assert [what for kind, what in said(**changes) if kind is Kind.AHEAD] == ahead
+
+
+def test_what_the_provider_told_takes_its_place() -> None:
+    bounced = Told(kind="bounced", happened_at=at(5), detail="550 no such user")
+    moments = timeline(replace(HISTORY, tried=(tried(2), tried(9)), told=(bounced,)), now=at(100))
+    assert [(m.kind, m.because) for m in moments][2] == (Kind.EVENT, "550 no such user")
 
 
 def test_the_enqueue_says_what_kind_of_mail_it_is() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
 
 from reference_sender.life import State
+from reference_sender.outbox.schema import outbox_gate, webhook_event
 from tests.reference_sender.commands.outboxes import Outbox
+from tests.reference_sender.samples import NOW
 
 
 def told(outbox: Outbox, *arguments: str) -> Any:
@@ -112,6 +116,44 @@ def test_who_stops_watching_has_done_nothing_wrong(outbox: Outbox, monkeypatch: 
 
     monkeypatch.setattr(outbox.clock, "sleep", sleep)
     assert outbox.call("status", "--watch").exit_code == 0
+
+
+def test_a_provider_that_nobody_asks_and_events_that_wait_are_told(outbox: Outbox) -> None:
+    outbox.put("order-1")
+    with outbox.store.engine.begin() as connection:
+        connection.execute(
+            insert(outbox_gate).values(
+                provider="primary",
+                position="open",
+                in_a_row=5,
+                good=0,
+                bad=5,
+                until=NOW + timedelta(seconds=42),
+                trips=1,
+                probes=0,
+                passed=0,
+                throttles=0,
+                reason="HTTP 503",
+                updated_at=NOW,
+            )
+        )
+        connection.execute(
+            insert(webhook_event).values(
+                source="webhook",
+                event_id="e1",
+                raw=b"{}",
+                received_at=NOW - timedelta(seconds=90),
+                state="new",
+                looks=0,
+                next_look_at=NOW,
+            )
+        )
+    shown = outbox.call("status").stdout
+    assert "primary: breaker open, nobody asks for 42 s  HTTP 503" in shown
+    assert "1 event not dealt with, the oldest for 1 min 30 s" in shown
+    answer = told(outbox, "--no-mails")
+    assert answer["providers"] == {"primary": {"breaker": "open", "paused_until": None, "reason": "HTTP 503"}}
+    assert answer["events"] == {"waiting": 1, "oldest_age_s": 90.0}
 
 
 def test_programs_do_not_watch(outbox: Outbox) -> None:

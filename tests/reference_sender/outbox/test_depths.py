@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import create_engine, insert
+from sqlalchemy import create_engine, delete, insert
 
 from reference_sender.life import State
-from reference_sender.outbox.depths import _DEPTHS, DEEP
-from reference_sender.outbox.schema import metadata, outgoing_email
+from reference_sender.outbox.depths import _DEPTHS, DEEP, EventDepth
+from reference_sender.outbox.schema import metadata, outgoing_email, webhook_event
 from reference_sender.outbox.store import Store, rows_of
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
@@ -70,6 +70,20 @@ def test_history_is_not_read(state: State) -> None:
         plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", moments).all())
     engine.dispose()
     assert "USING INDEX outgoing_email_" in plan
+
+
+def test_events_that_wait_are_counted_and_the_newest_tells_whether_any_come(
+    outbox: SqlBench, store: Store
+) -> None:
+    with outbox.begin() as connection:
+        connection.execute(delete(webhook_event))
+    assert store.event_depth(now=NOW) == EventDepth(waiting=0, oldest_s=0.0, last_s=None)
+    assert store.receive([("e1", b"{}")], source="webhook", now=NOW - timedelta(seconds=60)) == 1
+    assert store.receive([("e2", b"{}")], source="webhook", now=NOW - timedelta(seconds=20)) == 1
+    with outbox.begin() as connection:
+        done = webhook_event.update().where(webhook_event.c.event_id == "e2")
+        connection.execute(done.values(next_look_at=None, settled_at=NOW))
+    assert store.event_depth(now=NOW) == EventDepth(waiting=1, oldest_s=60.0, last_s=20.0)
 
 
 def test_finished_states_are_not_looked_at() -> None:
