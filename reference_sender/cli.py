@@ -65,6 +65,7 @@ def run(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> int
 _ELSEWHERE = {
     "enqueue": "reference_sender.commands.enqueue:enqueue_command",
     "suppress": "reference_sender.commands.suppress:suppress",
+    "campaign": "reference_sender.commands.campaign:campaign",
     "status": "reference_sender.commands.status:status",
     "trace": "reference_sender.commands.trace:trace",
     "webhooks": "reference_sender.commands.webhooks:webhooks",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from reference_sender.outbox.accesses import Accesses
 from reference_sender.outbox.attachments import Attachments
+from reference_sender.outbox.campaigns import Campaigns
 from reference_sender.outbox.claims import Claims
 from reference_sender.outbox.depths import Depths
 from reference_sender.outbox.doubts import Doubts
@@ -43,5 +44,6 @@ class Store(
     Suppressions,
     Events,
     Attachments,
+    Campaigns,
 ):
     """An outbox in a database."""

@@ -1,0 +1,145 @@
+"""Running a campaign: page by page from the audience into the outbox, at its pace, and no faster than mail leaves.
+
+`Runner.step` is one look: it writes a page, or says how long to wait. Everything it knows is in the database, so it may
+be killed between any two statements and started again, or run twice: nobody gets two mails, because a page and its
+cursor are one transaction, and because the key of each mail follows from the campaign and the member.
+Must not hold: SQL, how members are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from reference_sender.audience import Audience, Member, audience_from
+from reference_sender.clock import Clock
+from reference_sender.log import Log, quiet
+from reference_sender.message import InvalidMail, idempotency_key_for
+from reference_sender.outbox.campaigns import Campaign, CampaignState, Written
+from reference_sender.outbox.enqueueing import Manner, rows_and_contents
+from reference_sender.templates import Templates
+
+#: Mails are put in so long before their time, in seconds: a campaign that is paused has few of them lying about.
+AHEAD_S = 60.0
+#: So long is waited for mails to leave, in seconds.
+LOOK_S = 5.0
+
+
+class Store(Protocol):
+    """What running a campaign asks of the outbox."""
+
+    engine: Engine
+
+    def campaign(self, name: str) -> Campaign: ...
+
+    def move_campaign(self, name: str, state: CampaignState, *, now: datetime) -> bool: ...
+
+    def write_page(self, seen: Campaign, page: Written, *, now: datetime) -> bool: ...
+
+    def waiting_of_campaign(self, name: str, *, now: datetime, most: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a look came to."""
+
+    wait_s: float | None
+    """Seconds until the next look is worth it. None: there is nothing more to do."""
+    why: str
+
+
+class Runner:
+    """Runs one campaign."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        name: str,
+        templates: Templates,
+        clock: Clock,
+        log: Log = quiet,
+        key_for: Callable[[str, str], str] = idempotency_key_for,
+    ) -> None:
+        self._store, self._name, self._templates = store, name, templates
+        self._clock, self._log, self._key_for = clock, log, key_for
+
+    def step(self) -> Step:
+        """Write the next page if it is time to. Raises `InvalidMail` for an audience that cannot be read."""
+        now = self._clock.now()
+        found = self._store.campaign(self._name)
+        if found.state is not CampaignState.RUNNING:
+            return Step(wait_s=None, why=found.state.value)
+        if found.ends_at is not None and now >= found.ends_at:
+            self._store.move_campaign(self._name, CampaignState.CANCELLED, now=now)
+            return Step(wait_s=None, why="its time is over")
+        early_s = (found.next_at - now).total_seconds() - AHEAD_S
+        if early_s > 0:
+            return Step(wait_s=early_s, why="the next mail is not due yet")
+        most = 2 * found.page_rows
+        if self._store.waiting_of_campaign(self._name, now=now, most=most) >= most:
+            # The provider is away, or slower than the campaign: there is no use in a longer queue.
+            return Step(wait_s=LOOK_S, why="its mails do not leave")
+        page = self._page(found, audience_from(found.audience), now)
+        if self._store.write_page(found, page, now=now):
+            self._log("campaign_page", campaign=self._name, page=found.pages + 1, members=page.members)
+        return Step(wait_s=0.0, why="a page was written")
+
+    async def run(self) -> str:
+        """Step until there is nothing more to do; why that is."""
+        while (step := self.step()).wait_s is not None:
+            await self._clock.sleep(min(step.wait_s, LOOK_S))
+        return step.why
+
+    def _page(self, found: Campaign, audience: Audience, now: datetime) -> Written:
+        with self._store.engine.connect() as connection:
+            read = audience.page(connection, found.behind, found.page_rows)
+        # Who was paused or could not keep up goes on from now; nothing is caught up with in a hurry.
+        begin = max(found.next_at, now)
+        rows: list[dict[str, Any]] = []
+        refused = 0
+        for number, member in enumerate(read.members):
+            due = begin + timedelta(seconds=found.gap_s * number)
+            try:
+                rows += self._rows(found, member, due, now)
+            except InvalidMail as error:
+                # One wrong address must not end the campaign. The sentence may hold it, so it stays out of the log.
+                refused += 1
+                self._log("campaign_member_refused", campaign=self._name, error=type(error).__name__)
+        return Written(
+            rows=rows,
+            members=len(read.members),
+            refused=refused,
+            cursor=read.cursor,
+            last=read.last,
+            next_at=begin + timedelta(seconds=found.gap_s * len(read.members)),
+        )
+
+    def _rows(
+        self, found: Campaign, member: Member, due: datetime, now: datetime
+    ) -> Sequence[dict[str, Any]]:
+        parameters = {**found.parameters, **member.parameters}
+        mail = self._templates.mail(
+            found.template, parameters, sender=found.sender, recipients=[member.address]
+        )
+        rows, _ = rows_and_contents(
+            mail,
+            key=key_of(found.name, member),
+            now=now,
+            manner=Manner(
+                mail_class=found.mail_class, expires_at=found.ends_at, not_before=due, campaign=found.name
+            ),
+            template=found.template,
+            parameters=parameters,
+            key_for=self._key_for,
+        )
+        return rows
+
+
+def key_of(campaign: str, member: Member) -> str:
+    """The event key of a member's mail: `campaign-318-user-9001`."""
+    return f"campaign-{campaign}-user-{member.key}"

@@ -1,0 +1,87 @@
+"""`reference-sender campaign`: written down, run, stopped, shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.reference_sender.commands.outboxes import Outbox
+
+FROM = ("--from", "shop@example.org", "--template", "news")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "subject.txt").write_text("News")
+    (tmp_path / "news" / "text.txt").write_text("{{ greeting }} {{ name }}")
+    rows = "".join(f"{n},u{n}@example.com,N{n}\n" for n in range(5))
+    (tmp_path / "audience.csv").write_text("id,email,name\n" + rows)
+    return (
+        *("--templates", str(tmp_path), "--csv", str(tmp_path / "audience.csv")),
+        *("--address", "email", "--key", "id", "--param", "greeting=Hello"),
+    )
+
+
+def test_a_campaign_from_its_beginning_to_its_end(
+    outbox: Outbox, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = outbox.call("campaign", "create", "318", *FROM, *files, "--over", "100", "--page", "2")
+    assert (made.exit_code, made.stdout) == (0, "created 318: 5 members, one mail every 20 s\n")
+    again = outbox.call("campaign", "create", "318", *FROM, *files)
+    assert (again.exit_code, "there is a campaign '318' already" in again.stderr) == (2, True)
+    assert outbox.call("campaign", "status").stdout == "318: ready; read: 0 members\n"
+    outbox.call("campaign", "cancel", "318")
+    assert outbox.call("campaign", "run", "318", "--templates", str(tmp_path)).stdout == "318: cancelled\n"
+
+
+def test_an_unpaced_campaign_runs_to_its_end_at_once(
+    outbox: Outbox, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    outbox.call("campaign", "create", "318", *FROM, *files, "--page", "3")
+
+    async def no_sleep(seconds: float) -> None:
+        assert seconds == 0.0
+
+    outbox.clock.sleep = no_sleep  # type: ignore[method-assign] # there is nothing to wait for
+    done = outbox.call("campaign", "run", "318", "--templates", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (0, "318: done\n")
+    assert outbox.call("campaign", "status", "318").stdout == (
+        "318: done; read: 5 members, 5 enqueued\n  mails: 5 pending\n"
+    )
+    shown = json.loads(outbox.call("campaign", "status", "--json").stdout)
+    assert (shown["state"], shown["mails"]) == ("done", {"pending": 5})
+    assert outbox.call("campaign", "pause", "318").stdout == "318: paused\n"
+    assert outbox.call("campaign", "resume", "318").stdout == "318: done\n"
+    said = outbox.call("campaign", "resume", "318")
+    assert (said.exit_code, "is done and cannot become done" in said.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--csv", "/nowhere.csv"), "/nowhere.csv is not a file"),
+        ((), "say once where the audience is"),
+        (("--csv", "a", "--sql", "b"), "say once where the audience is"),
+        (("--sql", "SELECT 1"), "the query has no :after"),
+        (("--csv", "a", "--over", "1", "--per-hour", "1"), "both set the pace"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    outbox: Outbox, files: tuple[str, ...], arguments: tuple[str, ...], words: str
+) -> None:
+    said = outbox.call("campaign", "create", "318", *FROM, *files[:2], *arguments)
+    assert said.exit_code == 2
+    assert words in said.stderr + said.output
+
+
+def test_a_template_or_a_campaign_that_is_not_there_is_one_sentence(
+    outbox: Outbox, files: tuple[str, ...]
+) -> None:
+    said = outbox.call("campaign", "create", "318", "--from", "a@example.org", "--template", "x", *files)
+    assert "there is no template 'x'" in said.stderr
+    for command in ("run", "pause", "resume", "cancel", "status"):
+        said = outbox.call("campaign", command, "319")
+        assert (said.exit_code, "there is no campaign '319'" in said.stderr) == (2, True)

@@ -1,0 +1,108 @@
+"""Campaigns as rows on every database; how they are run is tested on one (tests/reference_sender/test_campaigns.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from reference_sender.life import State
+from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign, Written
+from reference_sender.outbox.enqueueing import rows_of
+from reference_sender.policy.classes import MailClass
+from tests.reference_sender.outbox.benches import SqlBench
+from tests.reference_sender.samples import MAIL, NOW
+
+CAMPAIGN = Campaign(
+    name="Neuigkeiten 318 ü",
+    state=CampaignState.READY,
+    sender="Shop <shop@example.org>",
+    mail_class=MailClass.NEWSLETTER,
+    template="news",
+    parameters={"greeting": "Grüß Gott"},
+    audience={"kind": "csv", "path": "/a.csv"},
+    page_rows=3,
+    gap_s=0.1,
+    begins_at=NOW,
+    ends_at=None,
+    cursor=None,
+    next_at=NOW,
+    **dict.fromkeys(("pages", "members", "enqueued", "known", "suppressed", "refused"), 0),
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+def page(*numbers: int, last: bool = False) -> Written:
+    rows: list[dict[str, Any]] = []
+    for number in numbers:
+        mail = replace(MAIL, recipients=(f"u{number}@example.com",))
+        rows += rows_of(
+            mail,
+            key=f"campaign-318-user-{number}",
+            now=NOW,
+            mail_class="newsletter",
+            campaign=CAMPAIGN.name,
+            not_before=NOW + timedelta(seconds=number),
+        )
+    return Written(
+        rows=rows, members=len(numbers) + 1, refused=1, cursor=max(numbers), last=last, next_at=NOW
+    )
+
+
+def move(outbox: SqlBench, state: CampaignState, at_s: float = 0.0) -> bool:
+    return outbox.store.move_campaign(CAMPAIGN.name, state, now=NOW + timedelta(seconds=at_s))
+
+
+def recipients(outbox: SqlBench, at_s: float) -> list[str]:
+    return [each.recipient for each in outbox.claim(at_s)]
+
+
+def test_a_campaign_comes_back_as_it_was_written_down(outbox: SqlBench) -> None:
+    assert outbox.store.create_campaign(CAMPAIGN)
+    assert not outbox.store.create_campaign(replace(CAMPAIGN, template="other"))
+    assert outbox.store.campaign(CAMPAIGN.name) == CAMPAIGN
+    with pytest.raises(NoSuchCampaign, match="there is no campaign '319'"):
+        outbox.store.campaign("319")
+
+
+def test_pages_are_counted_and_written_once(outbox: SqlBench) -> None:
+    store = outbox.store
+    store.create_campaign(CAMPAIGN)
+    first = store.campaign(CAMPAIGN.name)
+    assert not store.write_page(first, page(1), now=NOW)  # not begun yet
+    assert move(outbox, CampaignState.RUNNING)
+    store.suppress("u2@example.com", reason="manual", source="x", now=NOW)
+    assert store.write_page(first, page(1, 2), now=NOW)
+    assert not store.write_page(first, page(1, 2), now=NOW)
+    second = store.campaign(CAMPAIGN.name)
+    assert (second.pages, second.behind, second.whole) == (1, 2, False)
+    assert store.write_page(second, page(1, 3, last=True), now=NOW)  # the first one again, under his key
+    (standing,) = store.campaigns()
+    found = standing.campaign
+    assert (found.state, found.whole) == (CampaignState.DONE, True)
+    assert (found.members, found.enqueued, found.known, found.suppressed, found.refused) == (6, 2, 1, 1, 2)
+    assert standing.mails == {State.PENDING: 2}
+    due = NOW + timedelta(seconds=2)
+    assert store.waiting_of_campaign(CAMPAIGN.name, now=due, most=9) == 1
+    assert store.waiting_of_campaign(CAMPAIGN.name, now=due + timedelta(seconds=9), most=1) == 1
+
+
+def test_it_is_paused_resumed_and_cancelled_with_its_mails(outbox: SqlBench) -> None:
+    store = outbox.store
+    store.create_campaign(CAMPAIGN)
+    move(outbox, CampaignState.RUNNING)
+    store.write_page(store.campaign(CAMPAIGN.name), page(1, 2, 3), now=NOW)
+    outbox.put("order-1")
+    assert recipients(outbox, 1) == ["ann@example.com", "u1@example.com"]
+    assert move(outbox, CampaignState.PAUSED)
+    assert recipients(outbox, 50) == []
+    assert move(outbox, CampaignState.RUNNING, 50)
+    assert recipients(outbox, 50) == ["u2@example.com"]
+    assert move(outbox, CampaignState.CANCELLED, 51)
+    assert not move(outbox, CampaignState.RUNNING, 51)
+    assert recipients(outbox, 55) == []
+    assert store.campaigns()[0].mails == {State.SENDING: 2, State.EXPIRED: 1}
+    assert outbox.attempts()[-1].reason == "person: its campaign was cancelled"
