@@ -125,6 +125,7 @@ class Docket:
     provider: str | None = None  # where the last attempt went
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
     ordering_key: str | None = None  # one under way per key
+    traceparent: str | None = None  # of the trace in which it was enqueued
     bar: Bar | None = None  # why it must not go, as the data said when it was claimed
 
     @property

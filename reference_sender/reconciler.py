@@ -135,6 +135,7 @@ class Reconciler:
                     state=decision.state.value,
                     reason=decision.reason,
                     provider_id=decision.provider_id,
+                    traceparent=docket.traceparent,
                 )
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
 

@@ -43,6 +43,7 @@ from reference_sender.sealing import Vault, vault_of
 from reference_sender.worker import Transport, Worker, frozen_key
 
 if TYPE_CHECKING:
+    from reference_sender.tracing import Traces
     from reference_sender.watch import Watch
 
 
@@ -207,6 +208,13 @@ OPTIONS: tuple[Option, ...] = (
         help="amqp://… of a RabbitMQ: look for mail as soon as somebody notifies, not only at the next poll.",
     ),
     Option(
+        name="traces",
+        envvar="OUTBOX_TRACES",
+        help="Attempts as spans of the trace in which their mail was enqueued (OpenTelemetry); OTEL_… say where to.",
+        choices=("none", "otlp", "console"),
+        default="none",
+    ),
+    Option(
         name="body_keys",
         envvar="OUTBOX_BODY_KEYS",
         help="Seal what mails say in the database: NAME:BASE64 of 32 octets, several with commas, newest first.",
@@ -269,6 +277,7 @@ class Options:
     others: tuple[Options, ...] = ()
     """The further providers; what they say about the whole sender is not looked at."""
     vault: Vault | None = None
+    traces: str = "none"
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
@@ -351,6 +360,7 @@ def _options_of_one(
         health_s=_positive("OUTBOX_HEALTH_S", told["health_s"]),
         wake_from=told["wake_from"] or None,
         vault=vault_of(told["body_keys"]),
+        traces=told["traces"],
     )
 
 
@@ -585,7 +595,9 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     engine = parts.open_engine(options.database_url)
     store = parts.open_store(engine if options.vault is None else seal_with(engine, options.vault))
     watch = _watch(options, parts, store)
-    log = parts.log if watch is None else Both(parts.log, watch.metrics)
+    traces = _traces(options, parts)
+    heard_by: list[Log] = [parts.log, *([watch.metrics] if watch else []), *([traces] if traces else [])]
+    log = Both(*heard_by) if len(heard_by) > 1 else parts.log
     workers, reconcilers, closers = [], [], []
     for one in (options, *options.others):
         transport = (parts.transport or _transport)(one)
@@ -629,12 +641,20 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
         closers=tuple(closers),
         companions=(),
     )
-    companions = (watch, _listener(options, sender, log))
+    companions = (watch, _listener(options, sender, log), traces)
     return replace(sender, companions=tuple(each for each in companions if each is not None))
 
 
 # The imports below are late on purpose: a sender that speaks SMTP does not load an HTTP client, and the other way
 # round; enqueuing loads neither. It halves the time to the first mail after a start.
+
+
+def _traces(options: Options, parts: Parts) -> Traces | None:
+    if options.traces == "none":
+        return None
+    from reference_sender.tracing import Traces, exporting
+
+    return Traces(exporting(options.traces), now=parts.clock.now)
 
 
 def _beat(watch: Watch | None, loop: str, one: Options, turn_s: float) -> dict[str, Callable[[], None]]:

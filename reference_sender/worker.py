@@ -302,6 +302,7 @@ class Worker:
             code=evidence.code if evidence else None,
             seconds=(decided_at - (ended.started_at or decided_at)).total_seconds(),
             waited_s=(decided_at - parcel.queued_at).total_seconds(),
+            traceparent=parcel.traceparent,
             next_attempt_at=decision.next_attempt_at.isoformat() if decision.next_attempt_at else None,
         )
 

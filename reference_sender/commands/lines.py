@@ -28,7 +28,7 @@ TEN_YEARS_S = 315_360_000
 _FIELDS = frozenset(
     {"op", "key", "from", "to", "subject", "text", "html", "attachments", "headers", "rollback"}
     | {"template", "parameters", "class", "priority", "expires_in_s", "send_in_s"}
-    | {"depends_on", "ordering_key", "slot"}
+    | {"depends_on", "ordering_key", "slot", "traceparent"}
 )
 
 
@@ -85,7 +85,7 @@ def _answer_enqueue(
         seconds = request.get(name)
         if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= TEN_YEARS_S):
             return _wrong(f'"{name}" must be a number of seconds, greater than zero and at most ten years')
-    for name in ("class", "depends_on", "ordering_key", "slot"):
+    for name in ("class", "depends_on", "ordering_key", "slot", "traceparent"):
         if not isinstance(request.get(name), str | None):
             return _wrong(f'"{name}" must be a string')
     template, parameters = request.get("template"), request.get("parameters")
@@ -128,6 +128,7 @@ def _answer_enqueue(
         depends_on=request.get("depends_on"),
         ordering_key=request.get("ordering_key"),
         slot=request.get("slot"),
+        traceparent=request.get("traceparent"),
         cap=cap,
     )
     said: dict[str, Any] = {"ok": True, "key": key, "created": done.created}

@@ -33,6 +33,7 @@ from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.suppression import suppressions_of
 from reference_sender.policy.classes import MANNERS, MailClass, ends_at
 from reference_sender.templates import frozen
+from reference_sender.tracing import check_traceparent, current_traceparent
 
 _row = outgoing_email.c
 
@@ -110,12 +111,14 @@ def enqueue(
     parameters: Mapping[str, Any] | None = None,
     key_for: Callable[[str, str], str] = idempotency_key_for,
     cap: QueueCap | None = None,
+    traceparent: str | None = None,
 ) -> Enqueued:
     """Put the mail into the outbox, inside the caller's transaction: it is sent if and only if that commits.
 
     `key` names the business event (`order-1234-confirmation`). The same key again changes nothing and returns the
     same rows. `template` and `parameters` say what the mail was rendered from, for people; what `depends_on`,
-    `ordering_key`, `slot` and the others mean stands in `Manner`. Takes a Connection or an ORM Session; sends one
+    `ordering_key`, `slot` and the others mean stands in `Manner`. `traceparent` is the trace that its attempts belong
+    to; without it the span that is open here, if there is one. Takes a Connection or an ORM Session; sends one
     INSERT of mail and two SELECTs, and more only for attachments, order, dependencies and a cap.
     Raises `InvalidMail`, and `QueueFull` where a `cap` leaves no room for the class.
     """
@@ -134,6 +137,10 @@ def enqueue(
     rows, contents = rows_and_contents(
         mail, key=key, now=at, manner=manner, template=template, parameters=parameters, key_for=key_for
     )
+    if traceparent is not None:
+        check_traceparent(traceparent)
+    for row in rows:
+        row["traceparent"] = traceparent or current_traceparent()
     if cap is not None:
         cap.check(db, manner.mail_class, at)
     suppressed = _suppress(db, rows, manner, at)

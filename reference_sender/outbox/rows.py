@@ -38,6 +38,7 @@ DOCKET_COLUMNS = (
     _row.priority,
     _row.provider,
     _row.mail_class,
+    _row.traceparent,
     _row.ordering_key,
 )
 
