@@ -113,7 +113,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Goes up with everything outside of the victim's memory that changes, or might have changed."""
         self.outside_then = 0
         """How much of that there was when time advanced, or something was on the wire, last."""
-        self._kept: list[tuple[asyncio.Task[Any], Any]] = []
+        self._kept: list[tuple[asyncio.Future[Any], Any]] = []
         self.network: Any = None
         self.refused: list[str] = []
         """What processes did that there is not in the world, in sentences."""
@@ -239,6 +239,10 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._ready.extend(held)
 
     # --- keeping the dead ---------------------------------------------------------------------------
+
+    def keep(self, future: asyncio.Future[Any], coroutine: Any) -> None:
+        """Keep a coroutine that nobody may ever finish, as tasks are kept; `future` is done when it has ended."""
+        self._kept.append((future, coroutine))
 
     def dispose(self) -> None:
         """Close the loop and finish what never finished, now and with no loop running.

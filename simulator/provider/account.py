@@ -16,6 +16,7 @@ from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
 from simulator.provider.magic import Magic, MagicState
+from simulator.provider.message import Submission
 from simulator.provider.obligations import Obligation
 from simulator.provider.occasions import Occasions
 from simulator.provider.plan import Plan, PlanState
@@ -93,6 +94,41 @@ class Account:
     def owe(self, obligation: Obligation) -> None:
         """Enter a promise; the same ref and recipient replaces the former."""
         self.obligations[(obligation.ref, obligation.recipient.lower())] = obligation
+
+    def is_silent(self, wire: str) -> bool:
+        """Tell whether nobody has anything to say at any stage of a wire, whoever comes (magic addresses apart)."""
+        return (
+            self.plan.is_blind_to(wire)
+            and not self.limiter.limits
+            and self.setup.greylist is None
+            and not self.plan.replays
+        )
+
+    def is_quiet_at(self, wire: str, stage: str) -> bool:
+        """Tell whether neither rule nor limit nor greylist nor recording has anything to say there, whoever comes."""
+        return (
+            self.plan.is_blind(wire, stage)
+            and not self.limiter.limits
+            and self.setup.greylist is None
+            and not self.plan.replays
+        )
+
+    def is_quiet(self, submission: Submission) -> bool:
+        """Tell whether nobody has anything to say to this mail, at no stage of its attempt over HTTP."""
+        return (
+            not self.limiter.limits
+            and not self.plan.replays
+            and not self.plan.stands_at("http", "upload")
+            and not self.magic.concerns(None, submission.recipients)
+            and self.plan.misses(
+                "http",
+                account=self.name,
+                dialect=submission.dialect,
+                sender=submission.sender,
+                recipients=submission.recipients,
+                key=submission.key,
+            )
+        )
 
     def let_go(self) -> None:
         """Leave the oldest attempts that have ended, and the oldest decisions, to the store."""

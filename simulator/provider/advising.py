@@ -28,6 +28,11 @@ class Advising:
         if held is not None:
             self._held[other] = held
 
+    def says_nothing(self, attempt: str) -> None:
+        """Nothing is said now."""
+        if self._held or self._advice:
+            self.forget(attempt)
+
     def says(self, attempt: Attempt, answer: Answer | None, recipient: str | None = None) -> None:
         """This is said now. `recipient`: the only one that is meant."""
         held = self._held.pop(attempt.id, None)

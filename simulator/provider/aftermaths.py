@@ -41,6 +41,10 @@ class Aftermaths:
         stirred, self._stirred = self._stirred, set()
         return stirred
 
+    def calm(self, name: str) -> None:
+        """Nobody carries what becomes of this account's mail."""
+        self._stirred.discard(name)
+
     def tell(self, event: Event, now: datetime) -> list[Notice]:
         """Return how an event that has happened is told to the account's webhook."""
         account = self._directory.account(event.account, now)

@@ -40,7 +40,7 @@ class Gate:
         """Say what is against going on at this stage. `now` is the account's time."""
         wire = wire_of(attempt.dialect)
         if (wire, stage) in _COUNTED_AS_CONNECTION:
-            return _held(self._enter(attempt))
+            return _held(self.enter(attempt))
         if wire != "smtp":
             return None
         account = self._accounts[attempt.account]
@@ -77,7 +77,7 @@ class Gate:
 
     # --- connections --------------------------------------------------------------------------------
 
-    def _enter(self, attempt: Attempt) -> Excess | None:
+    def enter(self, attempt: Attempt) -> Excess | None:
         """Count a connection in its account, once; whoever has named itself moves to its own."""
         if self._lines.get(attempt.connection) == attempt.account:
             return None

@@ -217,6 +217,10 @@ class Keys:
         conflict = _conflict(way, rules)
         return Outstanding(rules.in_flight_s, conflict) if way.does is Does.WAIT else conflict
 
+    def is_in_flight(self, key: str) -> bool:
+        """Tell whether a request with this key is being processed."""
+        return key in self._in_flight
+
     def begin(self, key: str, fingerprint: str, attempt: str) -> None:
         """Mark a key as in flight for this attempt."""
         if self._in_flight.setdefault(key, (attempt, fingerprint))[0] == attempt:

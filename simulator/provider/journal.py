@@ -27,6 +27,8 @@ class Journal:
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
         self._records: list[Record] = []
+        self._latest: dict[str, int] = {}
+        """Where among the records each attempt stands."""
         self.opened = 0
         """How many attempts there ever were: names the next one."""
         self.decided = 0
@@ -36,11 +38,15 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Something has happened that must outlive this process."""
+        if isinstance(record, Wiped):
+            # What is written of an attempt after a reset must stand after it.
+            self._latest.clear()
         self._records.append(record)
 
     def take(self) -> list[Record]:
         """Hand out what was written since the last call, in order."""
         records, self._records = self._records, []
+        self._latest.clear()
         return records
 
     def keep(self, attempt: Attempt) -> None:
@@ -48,9 +54,9 @@ class Journal:
         account = self._accounts.get(attempt.account)
         if account is not None and attempt.id in account.attempts:
             record = Tried(attempt=attempt.as_it_stands())
-            last = self._records[-1] if self._records else None
-            if isinstance(last, Tried) and last.attempt.id == attempt.id:
-                self._records[-1] = record  # How it stood a moment ago is of no interest any more.
+            position = self._latest.setdefault(attempt.id, len(self._records))
+            if position < len(self._records):
+                self._records[position] = record  # How it stood a moment ago is of no interest any more.
             else:
                 self._records.append(record)
 

@@ -112,7 +112,7 @@ class Advice:
     """Whom the limit concerns: an address, a sender, a domain; empty: the whole account."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Attempt:
     """One try of a sender to hand over mail. The only mutable fact: it grows until it is closed."""
 
@@ -147,12 +147,14 @@ class Attempt:
 
     def as_it_stands(self, **instead: Any) -> Attempt:
         """Return a copy that no longer grows, with some fields changed."""
-        return Attempt(**dict(zip(_FIELDS, _VALUES(self), strict=True)) | instead)
+        copy = Attempt(*_VALUES(self))
+        for name, value in instead.items():
+            setattr(copy, name, value)
+        return copy
 
 
 # `dataclasses.replace` looks every field up anew, and an attempt is copied with each thing that happens to it.
-_FIELDS = tuple(each.name for each in fields(Attempt))
-_VALUES = attrgetter(*_FIELDS)
+_VALUES = attrgetter(*(each.name for each in fields(Attempt)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

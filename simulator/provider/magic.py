@@ -189,8 +189,9 @@ class MagicState:
         if not self.magic.on:
             return False
         ending = f"@{self.magic.domain}"
-        those = recipients if recipient is None else (recipient,)
-        return any(each.lower().endswith(ending) for each in those)
+        if recipient is not None:
+            return recipient.lower().endswith(ending)
+        return any(each.lower().endswith(ending) for each in recipients)
 
     def strike(self, moment: Moment, now: datetime) -> Strike | None:
         """Decide what hits this moment because of an address in it."""

@@ -74,6 +74,8 @@ class Submission:
     """Idempotency key, where the wire has one."""
     fingerprint: str = ""
     """Hex SHA-256 of the request's meaning: tells a repeated key with another body."""
+    sha256: str = ""
+    """Hex SHA-256 of `raw`; empty: nobody has worked it out yet."""
     message_id: str | None = None
     """Message-ID with its angle brackets."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -189,13 +191,15 @@ def from_bytes(
     """Build a submission around a finished message; headers are read from it once."""
     headers = read_headers(raw)
     message_id = header(headers, "Message-ID")
+    sha256 = digest(raw)
     return Submission(
         dialect=dialect,
         sender=sender,
         recipients=tuple(recipients),
         raw=raw,
         key=key,
-        fingerprint=digest(raw) if fingerprint is None else fingerprint,
+        fingerprint=sha256 if fingerprint is None else fingerprint,
+        sha256=sha256,
         message_id=message_id.strip() if message_id else None,
         headers=headers,
         subject=readable((header(headers, "Subject") or "")[:SUBJECT_LIMIT_CHARS]),

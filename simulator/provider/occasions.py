@@ -32,10 +32,11 @@ class Occasions:
         if found is None:
             mail = mail_to(recipient, recipients)
             same = next((each for each in known.values() if each[0] == mail), None)
-            found = known[named] = same or (mail, self._another(mail))
+            found = known[named] = same or (mail, self.another(mail))
         return found
 
-    def _another(self, mail: str) -> int:
+    def another(self, mail: str) -> int:
+        """Count one attempt more of this mail; return how manieth it is."""
         nth = self._mails.pop(mail, 0) + 1
         self._mails[mail] = nth
         if len(self._mails) > MOST_MAILS:
@@ -45,7 +46,7 @@ class Occasions:
     def of_event(self, type: str, recipient: str | None) -> tuple[str, int]:
         """Return what an event is called, and the how manieth of its kind it is."""
         name = f"{type} to:{recipient or ''}"
-        return name, self._another(name)
+        return name, self.another(name)
 
     def of_stage(self, wire: str, stage: str) -> tuple[str, int]:
         """Return how often this stage was reached with nothing known of the mail, this time included."""
@@ -57,10 +58,10 @@ class Occasions:
     def recall(self, wire: str, recipients: tuple[str, ...]) -> None:
         """Count an attempt of a former process."""
         if recipients:
-            self._another(mail_to(None, recipients))
+            self.another(mail_to(None, recipients))
         if wire == "smtp" and len(recipients) > 1:
             for recipient in recipients:
-                self._another(mail_to(recipient, ()))
+                self.another(mail_to(recipient, ()))
 
     def at_least(self, wire: str, stage: str, mail: str, nth: int) -> None:
         """Something was decided there: what comes now has a higher number in any case."""

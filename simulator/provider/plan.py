@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from simulator.provider.faults import Fault, RefuseEhlo
 from simulator.provider.message import Moment, header
+from simulator.provider.sieve import Sieve
 from simulator.provider.strike import Held, Hit, Hits, Strike, by_recipient
 
 
@@ -199,6 +200,10 @@ class PlanState:
         self._by_stage: dict[tuple[str, str], list[int]] = {}
         self._attempts: dict[tuple[Per, str], dict[str, int]] = {}
         self._counts_attempts: tuple[Per, ...] = ()
+        self._wires: set[str] = set()
+        """Where rules stand."""
+        self._sieves: dict[str, Sieve] = {}
+        """By wire, made when somebody asks."""
         self._index(0, planted_at)
 
     def add(self, rules: Sequence[Rule], now: datetime) -> None:
@@ -222,8 +227,10 @@ class PlanState:
             # Each rule has dice of its own, so that adding a rule never changes what another one rolls.
             dice = random.Random(f"{self.plan.seed}/{position}/{rule.name}")
             self._counts.append(_Counts(dice=dice, planted_at=now))
+            self._wires.update(wire for wire, _ in rule.stages)
             for place in rule.stages:
                 self._by_stage.setdefault(place, []).append(position)
+        self._sieves.clear()
         self._counts_attempts = tuple(
             {rule.per: None for rule in self.plan.rules if rule.when.attempt is not None}
         )
@@ -236,6 +243,33 @@ class PlanState:
     def is_blind(self, wire: str, stage: str) -> bool:
         """Tell whether nothing that happens there matters: no rule stands there, and none counts attempts."""
         return not self._counts_attempts and (wire, stage) not in self._by_stage
+
+    def misses(
+        self,
+        wire: str,
+        *,
+        account: str,
+        dialect: str,
+        sender: str,
+        recipients: Sequence[str],
+        key: str | None,
+    ) -> bool:
+        """Tell whether no rule of this wire can hit a mail like this one, or count it, at any stage of its attempt."""
+        if self._counts_attempts:
+            return False
+        sieve = self._sieves.get(wire)
+        if sieve is None:
+            stages = {place for place in self._by_stage if place[0] == wire and place[1] != "lookup"}
+            sieve = self._sieves[wire] = Sieve(
+                rule.who for rule in self.plan.rules if not stages.isdisjoint(rule.stages)
+            )
+        return not sieve.lets_through(
+            account=account, dialect=dialect, sender=sender, recipients=recipients, key=key
+        )
+
+    def is_blind_to(self, wire: str) -> bool:
+        """Tell whether nothing that happens on this wire matters."""
+        return not self._counts_attempts and wire not in self._wires
 
     def stands_at(self, wire: str, stage: str) -> bool:
         """Tell whether any rule could strike there."""

@@ -38,6 +38,7 @@ from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
 from simulator.provider.obligations import Judgement, Obligation, judge
 from simulator.provider.plan import Rule, wire_of
+from simulator.provider.quick import Quick
 from simulator.provider.restoring import restore
 from simulator.provider.steps import Steps
 from simulator.provider.striking import Striking
@@ -62,6 +63,7 @@ class Provider:
     | `Holding` | limits and greylists |
     | `Submissions`, `Batches` | a mail, or several in one request: key, checks, booking, answer |
     | `Asking` | look-ups |
+    | `Quick` | the short way, for mails to which nothing can happen |
     | `Aftermaths` | events, webhooks, what must be remembered |
     """
 
@@ -98,6 +100,7 @@ class Provider:
         )
         self._batches = Batches(directory, self._submissions, self._striking, self._advising)
         self._asking = Asking(directory, self._striking)
+        self.quick = Quick(directory, self._submissions)
 
     # --- accounts -----------------------------------------------------------------------------------
 
@@ -288,6 +291,10 @@ class Provider:
     def stirred(self) -> set[str]:
         """Hand out the accounts in which mail was taken since the last call: something will become of it."""
         return self._aftermaths.stirred()
+
+    def calm(self, name: str) -> None:
+        """Nobody carries what becomes of this account's mail: it has not been stirred."""
+        self._aftermaths.calm(name)
 
     def tell(self, event: Event, now: datetime) -> list[Notice]:
         """Return how an event that has happened is told to the account's webhook."""

@@ -144,35 +144,15 @@ class Submissions:
             nobody = _nobody(refused)
             keyring.failed(account, attempt, submission.key, submission.fingerprint, nobody, now)
             return nobody, None
-        acceptance = self._book(account, attempt, submission, taken, refused, now)
+        acceptance = self.book(account, attempt, submission, taken, refused, now)
         return keyring.yes(acceptance), acceptance
 
     def _check(self, account: Account, attempt: Attempt, submission: Submission) -> Refused | None:
-        limits = account.setup.limits
-        if (
-            wire_of(attempt.dialect) == "http"
-            and account.setup.keys.required
-            and submission.key is None
-            and (attempt.batch or "") not in self.batch_keys
-        ):
-            return Refused(reason=Reason.KEY_REQUIRED, detail="an idempotency key is required")
-        if limits.max_size_bytes is not None and len(submission.raw) > limits.max_size_bytes:
-            return Refused(
-                reason=Reason.TOO_LARGE,
-                detail=f"the message has {len(submission.raw)} bytes, {limits.max_size_bytes} are allowed",
-            )
-        if limits.max_recipients is not None and len(submission.recipients) > limits.max_recipients:
-            return Refused(
-                reason=Reason.TOO_MANY_RECIPIENTS,
-                detail=f"{len(submission.recipients)} recipients, {limits.max_recipients} are allowed",
-            )
-        if not submission.recipients:
-            return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
-        return None
+        return check(account, submission, has_key=(attempt.batch or "") in self.batch_keys)
 
     # --- it is --------------------------------------------------------------------------------------
 
-    def _book(
+    def book(
         self,
         account: Account,
         attempt: Attempt,
@@ -181,6 +161,7 @@ class Submissions:
         refused: tuple[RefusedRecipient, ...],
         now: datetime,
     ) -> Acceptance:
+        """Enter a mail into the ledger, for those it is taken for. `now` is the account's time."""
         account.booked += 1
         destinies = account.aftermath.destinies(
             taken, self._foretold.destinies(attempt.id), now, at_once=self._foretold.is_early(attempt.id)
@@ -200,7 +181,7 @@ class Submissions:
             fingerprint=submission.fingerprint,
             subject=submission.subject,
             size_bytes=len(submission.raw),
-            sha256=digest(submission.raw),
+            sha256=submission.sha256 or digest(submission.raw),
             obligation=header(submission.headers, OBLIGATION_HEADER),
             fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
             destinies=() if attempt.drop else destinies,
@@ -250,6 +231,31 @@ class Submissions:
             after_head=after_head,
             acceptance=acceptance,
         )
+
+
+def check(account: Account, submission: Submission, *, has_key: bool = False) -> Refused | None:
+    """Say what is against a mail whoever sent whatever before. `has_key`: its request has one for all of its mails."""
+    limits = account.setup.limits
+    if (
+        wire_of(submission.dialect) == "http"
+        and account.setup.keys.required
+        and submission.key is None
+        and not has_key
+    ):
+        return Refused(reason=Reason.KEY_REQUIRED, detail="an idempotency key is required")
+    if limits.max_size_bytes is not None and len(submission.raw) > limits.max_size_bytes:
+        return Refused(
+            reason=Reason.TOO_LARGE,
+            detail=f"the message has {len(submission.raw)} bytes, {limits.max_size_bytes} are allowed",
+        )
+    if limits.max_recipients is not None and len(submission.recipients) > limits.max_recipients:
+        return Refused(
+            reason=Reason.TOO_MANY_RECIPIENTS,
+            detail=f"{len(submission.recipients)} recipients, {limits.max_recipients} are allowed",
+        )
+    if not submission.recipients:
+        return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
+    return None
 
 
 def _nobody(refused: tuple[RefusedRecipient, ...]) -> Refused:

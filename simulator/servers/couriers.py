@@ -390,6 +390,8 @@ class Couriers:
         for name in self.provider.stirring:
             if not any(known == name for known, _ in self._couriers):
                 self.refresh(name, from_the_start=True)
+                if not any(known == name for known, _ in self._couriers):
+                    self.provider.calm(name)  # Nobody is to be told: nobody need look again.
 
     def stir(self) -> None:
         """Mail was taken somewhere: whoever carries its events may have something to do."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from simulator.clock import Clock
+from simulator.driven import Waiter
 from simulator.provider.ledger import Acceptance, Attempt
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
@@ -17,6 +18,7 @@ from simulator.servers.couriers import Couriers
 from simulator.servers.messenger import Messenger
 from simulator.servers.returns import Returns, check_returns
 from simulator.servers.webhooks import Webhooks
+from simulator.store import StoreError
 from simulator.store.committer import Committer
 
 
@@ -76,6 +78,11 @@ class Outgoing:
         """Return when everything so far is kept, and with it who has to tell of it. Raises `StoreError`."""
         self.couriers.mind()
         await self._committer.commit()
+
+    def tell_when_kept(self, waiter: Waiter[StoreError | None]) -> None:
+        """Set `waiter` when everything so far is kept, and with it who has to tell of it; or to what went wrong."""
+        self.couriers.mind()
+        self._committer.tell(waiter)
 
     def begin(self) -> None:
         """Let it go out. Call it when everything is up: whoever is told something may ask us at once."""

@@ -51,6 +51,7 @@ from simulator.store.sqlite import SqliteStore
 
 #: How long a stop waits for requests that are being answered, in seconds. Held ones never end by themselves.
 GRACE_S = 1.0
+SWITCH_S = 0.0005
 HOSTNAME = "mail.simulator.test"
 
 
@@ -198,6 +199,7 @@ class Service:
             self.clock,
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
+            tell_when_kept=self.outgoing.tell_when_kept,
         )
         self.metrics = Metrics(self._readings())
         context = Context(
@@ -222,7 +224,9 @@ class Service:
             token=options.admin_token,
             bound_host=options.http.host,
         )
-        self._http = HttpServer(_by_path(self.control.app, native.app), native, self.clock)
+        self._http = HttpServer(
+            _by_path(self.control.app, native.app), native, self.clock, quick=native.quick
+        )
         self.tls = self._open_tls()
         self._smtp = SmtpServer(
             self.provider,
@@ -472,4 +476,12 @@ def serve(options: Options, started: Callable[[Service], None] = lambda service:
     """Serve until SIGTERM or SIGINT. `started` is called when everything is up. Raises `ServeError`."""
     # Each connection is a descriptor, and a shell's usual limit is a thousand.
     raise_limit()
-    asyncio.run(_serve(options, started))
+    # The thread that moves the ledger's log may keep this one waiting so long, and not for Python's 5 ms.
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        # The extra `speed`: the same, in half the time.
+        import uvloop
+    except ImportError:
+        asyncio.run(_serve(options, started))
+    else:
+        uvloop.run(_serve(options, started))

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from simulator.driven import Waiter, parked
 from simulator.provider.provider import Record
 from simulator.store import Store, StoreError
 
@@ -36,7 +37,8 @@ class Committer:
         self._store = store
         self._kept = kept
         self._left: list[Record] = []
-        self._next: asyncio.Future[StoreError | None] | None = None
+        self._next: list[Waiter[StoreError | None]] | None = None
+        """Who waits for the next write; None: nobody has asked for one."""
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.trouble: str | None = None
@@ -49,9 +51,15 @@ class Committer:
 
     async def commit(self) -> None:
         """Return when everything handed out so far is durable. Raises `StoreError` if it is not."""
-        trouble = await asyncio.shield(self._round())
+        waiter: Waiter[StoreError | None] = parked()
+        self.tell(waiter)
+        trouble = await waiter
         if trouble is not None:
             raise StoreError(str(trouble)) from trouble
+
+    def tell(self, waiter: Waiter[StoreError | None]) -> None:
+        """Set `waiter` when everything handed out so far is durable: to None, or to what went wrong."""
+        self._round().append(waiter)
 
     def soon(self) -> None:
         """See to it that what was recorded gets written, without waiting for it."""
@@ -68,13 +76,13 @@ class Committer:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _round(self) -> asyncio.Future[StoreError | None]:
-        """Return the result of the next write that begins after this call."""
+    def _round(self) -> list[Waiter[StoreError | None]]:
+        """Return who waits for the next write that begins after this call."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
+            self._next = []
             if self._store.is_quick:
                 # Whatever else is decided in this turn of the loop goes along.
                 asyncio.get_running_loop().call_soon(self._write_now)
@@ -83,7 +91,7 @@ class Committer:
         return self._next
 
     def _write_now(self) -> None:
-        waiting, self._next = self._next, None
+        waiting, self._next = self._next or [], None
         trouble: StoreError | None = None
         records: tuple[Record, ...] = ()
         try:
@@ -118,13 +126,14 @@ class Committer:
             self._say_kept(records, trouble)
         self._writer = None
 
-    def _settle(self, waiting: asyncio.Future[StoreError | None] | None, trouble: StoreError | None) -> None:
+    def _settle(self, waiting: Sequence[Waiter[StoreError | None]], trouble: StoreError | None) -> None:
         self._tell(trouble)
         if trouble is not None and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._round)
         # As a result, not as an exception: nobody may be there any more to fetch it.
-        if waiting is not None and not waiting.done():
-            waiting.set_result(trouble)
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(trouble)
 
     def _say_kept(self, records: Sequence[Record], trouble: StoreError | None) -> None:
         if trouble is not None or not records:

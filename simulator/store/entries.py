@@ -79,7 +79,7 @@ def encode(record: Record) -> Entry:
             # Its headers are for the rules of a living attempt; those of an accepted mail stand in the acceptance.
             headers, attempt.headers = attempt.headers, ()
             try:
-                return Entry(TRIED, facts_of(attempt))
+                return Entry(TRIED, facts_of(attempt), b"", attempt)
             finally:
                 attempt.headers = headers
         case Decided(decision=decision):
@@ -122,6 +122,8 @@ def facts_of(value: object) -> bytes:
 
 def clean(text: str) -> str:
     """Return a text that every database takes."""
+    if text.isascii() and "\0" not in text:
+        return text  # As nearly always.
     return _UNCLEAN.sub("\ufffd", text)
 
 

@@ -124,7 +124,7 @@ class Writer:
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Enter these, in order. Entering some again changes nothing."""
-        mails: dict[tuple[str, int], Entry] = {}
+        mails: dict[tuple[str, int], tuple[Acceptance, bytes]] = {}
         bodies: dict[bytes, bytes] = {}
         attempts: dict[int, tuple[Any, ...]] = {}
         decisions: dict[int, tuple[Any, ...]] = {}
@@ -132,7 +132,7 @@ class Writer:
 
         def enter() -> None:
             self._enter_bodies(bodies)
-            self._enter_mails([(each.value, each.facts) for each in mails.values()])
+            self._enter_mails(list(mails.values()))
             self._enter("attempt", ATTEMPT, list(attempts.values()), "number", count="attempts")
             self._enter("decision", DECISION, list(decisions.values()), "number", count="decisions")
             self._enter_states(states)
@@ -142,7 +142,7 @@ class Writer:
         for entry in entries:
             value = value_of(entry)
             if entry.kind == BOOKED:
-                mails[value.account, value.number] = entry._replace(value=value)
+                mails[value.account, value.number] = (value, entry.facts)
                 digest = digest_of(value)
                 if entry.body or digest == _EMPTY:
                     bodies.setdefault(digest, entry.body)

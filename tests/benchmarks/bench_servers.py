@@ -60,7 +60,7 @@ class Row:
             before = started.cpu_s()
             measured = self.load(port, seconds)
             self.runs.append(measured)
-            self.cpu_us.append((started.cpu_s() - before) / measured.mails * 1e6)
+            self.cpu_us.append((started.cpu_s() - before) / (measured.mails + measured.more) * 1e6)
 
     def median(self, of: Callable[[Measured], float | None]) -> float:
         return statistics.median(value for run in self.runs if (value := of(run)) is not None)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, assert_never
 
+import msgspec
+
 from simulator.dialects.http import WITHOUT_BODY, HttpWords, phrase
 from simulator.provider.answer import (
     Accepted,
@@ -180,5 +182,16 @@ def _json(
     return HttpWords(
         status=status,
         headers=(("Content-Type", content_type), *headers),
-        body=json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
+        body=_encoded(document),
     )
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _encoded(document: Mapping[str, Any]) -> bytes:
+    try:
+        return _encode(document)
+    except (UnicodeEncodeError, OverflowError):
+        # Halves of surrogate pairs, which become question marks; numbers of other sizes.
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

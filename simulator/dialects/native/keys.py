@@ -51,6 +51,6 @@ def _unquoted(text: str, form: str) -> str:
 def _sound(text: str, max_chars: int) -> str:
     if not text:
         raise Malformed("the idempotency key is empty; leave it out or name one", Reason.INVALID)
-    if len(text) > max_chars or not all(" " <= char <= "~" for char in text):
+    if len(text) > max_chars or not (text.isascii() and text.isprintable()):
         raise Malformed(f"an idempotency key has 1 to {max_chars} printable ASCII characters")
     return text

@@ -93,6 +93,7 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
         form=Form.FIELDS,
         key=key,
         fingerprint=fingerprint,
+        sha256=fingerprint,
         message_id=message_id,
         headers=fields,
         subject=letter.subject,

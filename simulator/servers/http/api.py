@@ -17,6 +17,7 @@ from simulator.servers.http.connection import HttpLine, Visitor
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import read_head
 from simulator.servers.http.lookup import look_up
+from simulator.servers.http.quick import QuickDesk, TellWhenKept
 from simulator.servers.http.sending import hand_in
 from simulator.servers.http.voice import HttpVoice
 from simulator.servers.wire import Wire
@@ -44,7 +45,9 @@ class NativeApi:
         *,
         hostname: str = "mail.simulator.test",
         trouble_with_ledger: Callable[[], str | None] = lambda: None,
+        tell_when_kept: TellWhenKept | None = None,
     ) -> None:
+        """Without `tell_when_kept` every request goes the long way."""
         self._provider = provider
         self._wire = wire
         self._moved = moved
@@ -57,6 +60,7 @@ class NativeApi:
             hostname=hostname,
             trouble_with_ledger=trouble_with_ledger,
         )
+        self.quick = None if tell_when_kept is None else QuickDesk(self._desk, tell_when_kept)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 from enum import Enum, auto
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -11,7 +14,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from simulator.dialects import http
 from simulator.dialects.native.answers import problem
 from simulator.provider.ledger import Attempt
+from simulator.servers.http.glance import Glance
 from simulator.servers.wire import Line
+
+_log = logging.getLogger(__name__)
 
 #: A request whose head is still incomplete after so many bytes is refused.
 MAX_HEAD_BYTES = 256 * 1024
@@ -109,6 +115,14 @@ class Door(Protocol):
         ...
 
 
+class Quick(Protocol):
+    """Whoever takes in at once what comes in one piece."""
+
+    def take(self, visitor: Visitor, data: bytes) -> bool:
+        """Take in a request, whose answer follows (`Visitor.answered`). False: nothing has happened."""
+        ...
+
+
 class _Reading(Enum):
     """What we wait for from the sender."""
 
@@ -125,9 +139,25 @@ class Visitor(HttpToolsProtocol):
     uvicorn's class; the tests of this package are the tests of that.
     """
 
-    def __init__(self, *, door: Door, here: set[Visitor], **uvicorns: Any) -> None:
+    def __init__(
+        self,
+        *,
+        door: Door,
+        here: set[Visitor],
+        quick: Quick | None = None,
+        date: Callable[[], None] = lambda: None,
+        **uvicorns: Any,
+    ) -> None:
+        """`quick` takes in at once what it can; `date` sees to it that the answer has a Date."""
         super().__init__(**uvicorns)
         self._door = door
+        self._quick = quick
+        self._date = date
+        self.waits = False
+        """A request was taken in at once, and its answer is due."""
+        self.leaves = False
+        """That answer is the last one."""
+        self._answered_at = 0.0
         self._here = here
         here.add(self)
         self._closed = False
@@ -161,6 +191,13 @@ class Visitor(HttpToolsProtocol):
             self.transport.pause_reading()
             self._knocked.set()
             return
+        if self.waits:
+            # What comes before its turn: it may be pipelined.
+            self._kept.append(data)
+            self.transport.pause_reading()
+            return
+        if self._quick is not None and data.startswith(b"POST ") and self._takes_at_once(data):
+            return
         before = self._reading
         super().data_received(data)
         if self._reading is _Reading.HEAD:
@@ -172,6 +209,72 @@ class Visitor(HttpToolsProtocol):
                 self._refuse(431, "head_too_large", detail)
             elif self._watch is None:
                 self._wait_for(_Reading.HEAD)
+
+    @cached_property
+    def glance(self) -> Glance:
+        """For requests in one piece; who only idles needs none."""
+        return Glance()
+
+    def _takes_at_once(self, data: bytes) -> bool:
+        # uvicorn says that there always is one.
+        newest = cast("RequestResponseCycle | None", self.cycle)
+        if (
+            self._reading is _Reading.HEAD
+            or (newest is not None and not newest.response_complete)
+            or self.pipeline
+            or self._last_words is not None
+            or self.line.attempt is not None
+            or self.flow.write_paused
+            or self.line.is_gone()
+        ):
+            return False
+        assert self._quick is not None
+        try:
+            if not self._quick.take(self, data):
+                return False
+        except Exception:
+            # Perhaps it is booked: the long way would book it once more.
+            _log.exception("a bug of ours")
+            self._refuse(500, "internal_error", "this is a bug of the simulator; its log has more")
+            return True
+        self._date()
+        self._reading = _Reading.NOTHING
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        return True
+
+    def answered(self) -> None:
+        """What was taken in at once is answered."""
+        self.waits = False
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        # One timer for many requests: a new one for each would cost more than it brings.
+        self._answered_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._idle_for(self.timeout_keep_alive)
+        if self._kept:
+            early, self._kept = b"".join(self._kept), []
+            self.data_received(early)
+            self.transport.resume_reading()
+
+    def _idle_for(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        left_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if self.waits or left_s > 0:
+            self._idle_for(max(left_s, 1.0))
+        else:
+            super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        if self.waits:
+            self.leaves = True
+        else:
+            super().shutdown()
 
     def on_message_begin(self) -> None:
         self._reading, self._head_bytes = _Reading.HEAD, 0

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from simulator.clock import Clock
 from simulator.servers.http.connection import KEEP_ALIVE_S, Door, HttpLine, Visitor
+from simulator.servers.http.quick import QuickDesk
 
 
 @cache
@@ -43,8 +44,9 @@ def _config() -> Config:
 class HttpServer:
     """A listener of our own around uvicorn's protocol: no signal handlers, no ticking main loop, no lifespan."""
 
-    def __init__(self, app: ASGIApp, door: Door, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, door: Door, clock: Clock, *, quick: QuickDesk | None = None) -> None:
         self._app = app
+        self._quick = quick
         self._door = door
         self._clock = clock
         self._state = ServerState()
@@ -79,6 +81,8 @@ class HttpServer:
             visitor.shutdown()
         if self._state.tasks:
             await asyncio.wait(list(self._state.tasks), timeout=grace_s)
+        if self._quick is not None:
+            await self._quick.idle(grace_s)
         await self._cut()
         # Only now: a request that is cancelled must know that its connection is over.
         left = list(self._state.tasks)
@@ -101,7 +105,13 @@ class HttpServer:
     def _visitor(self) -> Visitor:
         self.connections_ever += 1
         return Visitor(
-            door=self._door, here=self._here, config=self._config, server_state=self._state, app_state={}
+            door=self._door,
+            here=self._here,
+            quick=self._quick,
+            date=self._date,
+            config=self._config,
+            server_state=self._state,
+            app_state={},
         )
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -53,7 +53,7 @@ class Connection(SMTP):
         self._clock = server.clock
         self._loop = asyncio.get_running_loop()
         self.session = Session(self._loop)
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Future[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._writable: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -87,7 +87,7 @@ class Connection(SMTP):
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
         self._refresh()
         self._look_for_idleness()
-        self.task = self._loop.create_task(self.converse())
+        self.task = self._server.begin(self.converse())
         self._server.joined(self)
 
     def data_received(self, data: bytes) -> None:
@@ -137,7 +137,8 @@ class Connection(SMTP):
         if self._line.has_ended():
             encryption.ended()
         try:
-            await asyncio.wait_for(encryption.shaken, HANDSHAKE_S)
+            # In a task of its own: this session may be none (`simulator.driven`).
+            await self._loop.create_task(_shaken(encryption))
         except (OSError, TimeoutError) as problem:  # an SSLError is an OSError
             log.info("TLS handshake with %s failed: %s", self._peer, str(problem) or type(problem).__name__)
             return False
@@ -240,9 +241,11 @@ class Connection(SMTP):
         if not self._line.is_gone():
             self._line.transport.write(data)
 
+    def _worded(self, data: bytes) -> bytes:
+        return without_enhanced(data) if self._is_plain else data
+
     async def _say(self, data: bytes) -> None:
-        if self._is_plain:
-            data = without_enhanced(data)
+        data = self._worded(data)
         if self._drag is None and self._writable is None:
             # What nearly always happens, without a detour.
             self._write(data)
@@ -259,6 +262,10 @@ class Connection(SMTP):
                 self._write(piece)
         if self._writable is not None:
             await self._writable
+
+
+async def _shaken(encryption: Encryption) -> None:
+    await asyncio.wait_for(encryption.shaken, HANDSHAKE_S)
 
 
 def first_line(whole: bytes) -> str:

@@ -28,7 +28,7 @@ from simulator.provider.answer import (
 from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.provider import Detail
 from simulator.servers.smtp.connection import CLOSING, Connection, first_line
-from simulator.servers.smtp.envelope import Envelope
+from simulator.servers.smtp.envelope import Envelope, Incoming
 from simulator.servers.smtp.inbox import Trouble
 from simulator.servers.smtp.offers import offered
 
@@ -295,7 +295,11 @@ class Dialogue(Connection):
             for _ in range(AT_ONCE):
                 if (taken := self._inbox.take_line(COMMAND_LIMIT_BYTES)) is None:
                     break
-                await self._obey(taken)
+                obeyed = self._obey_at_once(taken)
+                if obeyed is False:
+                    await self._obey(taken)
+                elif obeyed is not True:
+                    await self._take_in(obeyed)
                 if self._over:
                     return
             else:
@@ -304,7 +308,11 @@ class Dialogue(Connection):
                 continue
             match await self._inbox.line(COMMAND_LIMIT_BYTES):
                 case bytes(line):
-                    await self._obey(line)
+                    obeyed = self._obey_at_once(line)
+                    if obeyed is False:
+                        await self._obey(line)
+                    elif obeyed is not True:
+                        await self._take_in(obeyed)
                 case Trouble.TOO_LONG:
                     await self._say(lines(500, "5.5.2", "the command line is too long"))
                 case Trouble.IDLE:
@@ -317,6 +325,14 @@ class Dialogue(Connection):
                     return
                 case Trouble.GONE:
                     return
+
+    def _obey_at_once(self, line: bytes) -> Incoming | bool:
+        """Obey a command that needs no waiting (`quick`). False: nothing has happened, it is to be obeyed as any other."""
+        return False
+
+    async def _take_in(self, mail: Incoming) -> None:
+        """Read a mail that begins to come in, and take it or not."""
+        raise NotImplementedError
 
     async def _obey(self, line: bytes) -> None:
         if not line.endswith(b"\r\n"):

@@ -9,6 +9,7 @@ import asyncio
 from enum import Enum, auto
 
 from simulator.clock import Clock
+from simulator.driven import Waiter, parked
 
 #: Unread input that makes us stop reading from the socket.
 INBOX_LIMIT_BYTES = 256 * 1024
@@ -31,7 +32,7 @@ class Inbox:
         self.data = bytearray()
         self._transport = transport
         self._clock = clock
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: Waiter[None] | None = None
         self._paused = False
         self._deaf = False
         self._ended = False
@@ -85,11 +86,11 @@ class Inbox:
         if self._lost or self._ended or self.gave_up:
             return False
         self._resume()
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = waiter = parked()
         self.waiting_since = self._clock.monotonic() if since is None else since
         size = len(self.data)
         try:
-            await self._waiter
+            await waiter
         finally:
             self._waiter = None
             self.waiting_since = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from simulator.clock import Clock
+from simulator.driven import Driven
 from simulator.provider.provider import Provider
 from simulator.servers.smtp.connection import Connection
 from simulator.servers.smtp.session import SmtpSession
@@ -32,13 +34,15 @@ class SmtpServer:
         offers_starttls: bool = False,
         max_message_bytes: int = 64 * 1024 * 1024,
         trouble_with_ledger: Callable[[], str | None] = lambda: None,
+        in_tasks: bool = False,
     ) -> None:
         """Build a server that does not listen yet.
 
         With `tls` there can be encryption: from the first byte on ports that are started so, after STARTTLS elsewhere
         if `offers_starttls`. `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
         `max_message_bytes` holds where the account's own limit is larger or missing.
-        While `trouble_with_ledger` says something, mail is put off with 451.
+        While `trouble_with_ledger` says something, mail is put off with 451. `in_tasks`: sessions are tasks, the long
+        way; tests show that it makes no difference.
         """
         self.provider = provider
         self.wire = wire
@@ -48,6 +52,7 @@ class SmtpServer:
         self.hostname = hostname
         self.max_message_bytes = max_message_bytes
         self.trouble_with_ledger = trouble_with_ledger
+        self._in_tasks = in_tasks
         self.tls = tls
         self.offers_starttls = offers_starttls
         self.connections_ever = 0
@@ -95,6 +100,11 @@ class SmtpServer:
         for listener in self._listeners:
             await listener.wait_closed()
         self._listeners.clear()
+
+    def begin(self, conversation: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Let a session run; return what is done when it has ended."""
+        loop = asyncio.get_running_loop()
+        return loop.create_task(conversation) if self._in_tasks else Driven(conversation, loop)
 
     def joined(self, session: Connection) -> None:
         """A sender connected."""

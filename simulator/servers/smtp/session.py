@@ -8,10 +8,10 @@ from simulator.dialects.smtp import lines
 from simulator.servers.smtp.auth import Auth
 from simulator.servers.smtp.dialogue import Outcome
 from simulator.servers.smtp.hello import Hello
-from simulator.servers.smtp.transaction import Transaction
+from simulator.servers.smtp.quick import QuickTransaction
 
 
-class SmtpSession(Hello, Auth, Transaction):
+class SmtpSession(Hello, Auth, QuickTransaction):
     """One connection with a sender, from its greeting to its end."""
 
     @syntax("QUIT")

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 RECIPIENT_LIMIT = 10_000
 
 OK = lines(250, "2.0.0", "OK")
-_SENDER_OK = lines(250, "2.1.0", "sender OK")
-_RECIPIENT_OK = lines(250, "2.1.5", "recipient OK")
-_GO_AHEAD = lines(354, None, "end data with <CR><LF>.<CR><LF>")
+SENDER_OK = lines(250, "2.1.0", "sender OK")
+RECIPIENT_OK = lines(250, "2.1.5", "recipient OK")
+GO_AHEAD = lines(354, None, "end data with <CR><LF>.<CR><LF>")
 _NO_RECIPIENTS = lines(503, "5.5.1", "no valid recipients: say RCPT first")
 _BDAT = re.compile(r"(?P<size>[0-9]{1,18})(?P<last> +LAST)?\Z", re.IGNORECASE)
 
@@ -63,7 +63,7 @@ class Transaction(Dialogue):
         except Objection as objection:
             await self._refuse(objection.reply, ends=True)
             return
-        outcome = await self._pass("mail", _SENDER_OK, Detail(sender=sender))
+        outcome = await self._pass("mail", SENDER_OK, Detail(sender=sender))
         if outcome in (Outcome.NO, Outcome.NOISE):
             self._end()
             return
@@ -72,7 +72,7 @@ class Transaction(Dialogue):
                 # RFC 1870, section 6.1: said before the mail is sent.
                 await self._refuse(self._too_large(), ends=True)
                 return
-            await self._say(_SENDER_OK)
+            await self._say(SENDER_OK)
         self._mails += 1
         self._envelope.begin(sender, parameters)
 
@@ -95,7 +95,7 @@ class Transaction(Dialogue):
         except Objection as objection:
             await self._refuse(objection.reply)
             return
-        outcome = await self._pass("rcpt", _RECIPIENT_OK, Detail(recipient=recipient))
+        outcome = await self._pass("rcpt", RECIPIENT_OK, Detail(recipient=recipient))
         if outcome in (Outcome.NO, Outcome.NOISE):
             return
         if outcome is Outcome.NORMAL:
@@ -107,7 +107,7 @@ class Transaction(Dialogue):
                 )
                 await self._refuse(reply(refused, self._clock.now()))
                 return
-            await self._say(_RECIPIENT_OK)
+            await self._say(RECIPIENT_OK)
         envelope.add(recipient, parameters)
 
     @syntax("DATA")
@@ -123,11 +123,11 @@ class Transaction(Dialogue):
             # RFC 5321, section 3.3: said also when all of them were refused.
             await self._refuse(_NO_RECIPIENTS)
             return
-        outcome = await self._pass("data", _GO_AHEAD, Detail(recipients=recipients), yes=3)
+        outcome = await self._pass("data", GO_AHEAD, Detail(recipients=recipients), yes=3)
         if outcome in (Outcome.NO, Outcome.NOISE):
             return
         if outcome is Outcome.NORMAL:
-            await self._say(_GO_AHEAD)
+            await self._say(GO_AHEAD)
         self._mail_begins()
         mail = Incoming(MailData(self._size_limit()))
         if await self._receive(mail):

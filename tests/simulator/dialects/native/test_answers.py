@@ -6,6 +6,8 @@ import dataclasses
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulator.dialects.native.answers import STATUS, Style, answer, garbled, problem
 from simulator.provider.answer import (
@@ -160,3 +162,13 @@ def test_a_garbled_body_is_no_json() -> None:
     assert words.status == 202
     with pytest.raises(ValueError, match="utf-8"):
         json.loads(words.body)
+
+
+@settings(deadline=None)
+@given(text=st.text(st.characters(codec=None, exclude_categories=[])))
+def test_documents_are_written_as_json_writes_them(text: str) -> None:
+    """Byte for byte, whoever writes them, halves of surrogate pairs too."""
+    out = problem(400, "invalid_request", text)
+    known = json.loads(out.body)
+    known["detail"] = text
+    assert out.body == json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

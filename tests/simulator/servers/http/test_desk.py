@@ -8,21 +8,25 @@ import pytest
 
 from simulator.store import StoreError
 from tests.simulator.running import Running, ask, mail, request
-from tests.simulator.servers.http.provider import SEND, accepted, plan, the_attempt
+from tests.simulator.servers.http.provider import SEND, accepted, plan
 
 
+@pytest.mark.parametrize("short_way", [True, False])
 def test_a_bug_of_ours_is_a_500_and_is_logged(
-    simulator: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    simulator: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, short_way: bool
 ) -> None:
     """Only answers that were left out on purpose are silent."""
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(simulator.service.provider, "submit", fail)
+    provider = simulator.service.provider
+    monkeypatch.setattr(provider.quick, "is_open", short_way)
+    monkeypatch.setattr(provider, "submit", fail)
+    monkeypatch.setattr(provider.quick, "hand_in", fail)
 
     assert ask(simulator, SEND).status == 500
-    assert the_attempt(simulator)["accepted"] == []
+    assert accepted(simulator) == 0
     assert any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
     caplog.clear()
 

@@ -1,0 +1,231 @@
+"""The short way and the long way of the same sessions: the same replies, ledger and decisions, to the byte.
+
+The long way: sessions are tasks, each command is a coroutine, each stage is asked in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.config import read_plan
+from simulator.provider.ledger import Booked, Tried
+from simulator.provider.provider import Provider
+from simulator.servers.alarms import Alarms
+from simulator.servers.smtp.quick import plain_path
+from simulator.servers.smtp.server import SmtpServer
+from simulator.servers.smtp.session import SmtpSession
+from simulator.servers.wire import Holds, Wire
+from simulator.store import StoreError
+from tests.simulator.servers.smtp.machine import Machine
+from tests.simulator.servers.smtp.tap import Tap
+from tests.simulator.servers.smtp.test_fuzz import CUTS, next_step
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Clock:
+    """Time stands still."""
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is to be seen of a session."""
+
+    heard: bytes
+    ledger: tuple[str, ...]
+    bodies: tuple[bytes, ...]
+    attempts: tuple[str, ...]
+    decisions: tuple[str, ...]
+    occasions: tuple[Any, ...]
+    short: int
+    """How many notes were made on the short way."""
+
+
+async def at_rest() -> None:
+    """Let both ways come as far as they can, however many turns of the loop each needs."""
+    for _ in range(400):
+        await asyncio.sleep(0)
+
+
+def play(
+    plan: dict[str, Any],
+    said: bytes,
+    cuts: list[int],
+    *,
+    short: bool,
+    broken: bool = False,
+    later: dict[str, Any] | None = None,
+) -> Seen:
+    """Say it all, cut into pieces; return what is to be seen. `later`: the plan from the third piece on."""
+
+    async def story() -> Seen:
+        clock, notes = Clock(), 0
+        provider = Provider(seed=7, setup=read_plan(plan, "the test"), now=NOW)
+        provider.quick.is_open = provider._steps.short = short
+        note = provider.quick.note
+
+        def counted(*given: Any, **named: Any) -> None:
+            nonlocal notes
+            notes += 1
+            note(*given, **named)
+
+        provider.quick.note = counted  # type: ignore[method-assign] # it is only counted
+
+        async def commit() -> None:
+            await asyncio.sleep(0)
+            if broken:
+                raise StoreError("the disk is full")
+
+        server = SmtpServer(
+            provider,
+            Wire(Alarms(clock), Holds(), lambda: None),
+            commit,
+            lambda: None,
+            clock,
+            hostname="mx.example",
+            in_tasks=not short,
+        )
+        session, tap = SmtpSession(server), Tap()
+        session.connection_made(tap)
+        rest, at = said, 0
+        while rest:
+            if at == 2 and later is not None:
+                await at_rest()
+                provider.set_up("default", read_plan(later, "the test"), NOW)
+            size = cuts[at % len(cuts)] if cuts else len(rest)
+            if not tap.closed:
+                session.data_received(rest[:size])
+            rest, at = rest[size:], at + 1
+            for _ in range(4):
+                await asyncio.sleep(0)
+        await at_rest()
+        session.eof_received()
+        assert session.task is not None
+        await session.task
+        session.connection_lost(None)
+        records = provider.records()
+        account = provider.accounts["default"]
+        last = {each.attempt.id: each.attempt for each in records if isinstance(each, Tried)}
+        return Seen(
+            heard=bytes(tap.written),
+            ledger=tuple(account.ledger.dump()),
+            bodies=tuple(each.raw for each in records if isinstance(each, Booked)),
+            attempts=(*map(repr, account.attempts.values()), *map(repr, last.values())),
+            decisions=tuple(map(repr, account.decisions)),
+            occasions=(*account.occasions._mails.items(), *sorted(account.occasions._stages.items())),
+            short=notes,
+        )
+
+    return asyncio.run(story())
+
+
+def same(plan: dict[str, Any], said: bytes, cuts: list[int], **more: Any) -> Seen:
+    """Hold that both ways are to be seen alike; return what is to be seen of the short one."""
+    short, long = (play(plan, said, cuts, short=way, **more) for way in (True, False))
+    assert long.short == 0
+    for name in ("heard", "ledger", "bodies", "attempts", "decisions", "occasions"):
+        assert getattr(short, name) == getattr(long, name), name
+    return short
+
+
+PLANS = [
+    {},
+    {"rules": [{"fault": "reply", "code": 451, "stage": "rcpt", "recipient": "b@*", "first": 1}]},
+    {"rules": [{"fault": "reply", "code": 554, "stage": "message", "every": 2}]},
+    {"rules": [{"fault": "slow", "delay_s": 1, "stage": "data", "dialect": "smtp"}]},
+    {"rules": [{"fault": "hang_up", "stage": "reply", "first": 1}]},
+    {"rules": [{"fault": "reply", "code": 503, "recipient": "b@*", "dialect": "native"}]},
+    {"rules": [{"fault": "close_on_next", "skip": 1}]},
+    {"limits": {"per_minute": 1}},
+    {"limits": {"max_recipients": 1, "max_size_bytes": 60}},
+    {"greylist": {"delay_s": 60}},
+    {"smtp": {"hide": ["PIPELINING", "ENHANCEDSTATUSCODES"]}},
+    {"smtp": {"require_auth": True}},
+    {"smtp": {"max_messages": 1, "max_line_bytes": 10}},
+]
+MAIL = b"MAIL FROM:<a@x.example>\r\nRCPT TO:<b@y.example>\r\nRCPT TO:<c@y.example>\r\nDATA\r\nSubject: x\r\n\r\n..dot\r\n.\r\n"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    cuts=CUTS,
+    plan=st.sampled_from([{}, *PLANS]),
+    later=st.none() | st.sampled_from(PLANS),
+)
+def test_both_ways_are_the_same_to_everybody(
+    seed: int, cuts: list[int], plan: dict[str, Any], later: dict[str, Any] | None
+) -> None:
+    dice = random.Random(seed)
+    machine, said = Machine(), bytearray()
+    for _ in range(dice.randrange(40)):
+        said += (
+            next_step(machine, dice)[0]
+            if dice.random() < 0.9
+            else MAIL.replace(b"b@y.example", b"nobody@magic.test")
+        )
+    same(plan, bytes(said + machine.quit()[0]), cuts, later=later)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=repr)
+def test_a_plain_session_is_the_same_under_every_plan(plan: dict[str, Any]) -> None:
+    same(plan, b"EHLO c.example\r\n" + 3 * MAIL + b"QUIT\r\n", [])
+
+
+@pytest.mark.parametrize("size", [20, 100, 170, 250])
+@pytest.mark.parametrize("plan", PLANS, ids=repr)
+def test_a_plan_may_change_in_the_middle_of_everything(plan: dict[str, Any], size: int) -> None:
+    same({}, b"EHLO c.example\r\n" + 3 * MAIL + b"QUIT\r\n", [size], later=plan)
+
+
+def test_magic_addresses_go_the_long_way() -> None:
+    seen = same(
+        {}, b"EHLO c.example\r\n" + MAIL.replace(b"b@y.example", b"nobody@magic.test") + b"QUIT\r\n", []
+    )
+    assert b"550 5.1.1" in seen.heard
+
+
+@pytest.mark.parametrize("cuts", [[], [7], [60]])
+def test_a_plain_session_goes_the_short_way(cuts: list[int]) -> None:
+    seen = same({}, b"EHLO c.example\r\n" + 3 * MAIL + b"QUIT\r\n", cuts)
+    assert seen.heard.count(b": queued as ") == 3
+    assert seen.short >= 3 * 4
+
+
+def test_nothing_is_said_of_what_could_not_be_kept() -> None:
+    seen = same({}, b"EHLO c.example\r\n" + MAIL, [], broken=True)
+    assert seen.heard.endswith(b"354 end data with <CR><LF>.<CR><LF>\r\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "mailbox"),
+    [
+        (b"MAIL FROM:<a@x.example>\r\n", "a@x.example"),
+        (b"mail from: <a@x.example> \r\n", "a@x.example"),
+        (b"MAIL FROM:<a@x.example> SIZE=1\r\n", None),
+        (b"MAIL FROM:<>\r\n", None),
+        (b"MAIL FROM:<a@x.example\r\n", None),
+        (b"MAIL FROM:<a@x.example>\n", None),
+        (b"MAIL FROM:<a\0@x.example>\r\n", None),
+        ("MAIL FROM:<ä@x.example>\r\n".encode(), None),
+    ],
+)
+def test_what_is_plain(line: bytes, mailbox: str | None) -> None:
+    assert plain_path(line, "FROM:", 64) == mailbox
