@@ -37,12 +37,13 @@ from reference_sender.policy.gate import GateRules
 from reference_sender.policy.pace import PaceRules
 from reference_sender.policy.routes import Mine, Route
 from reference_sender.policy.settings import InvalidSettings, Policy, Settings
-from reference_sender.providers import read_providers
+from reference_sender.providers import Providers, read_providers
 from reference_sender.reconciler import Lookup, Reconciler
 from reference_sender.sealing import Vault, vault_of
 from reference_sender.worker import Transport, Worker, frozen_key
 
 if TYPE_CHECKING:
+    from reference_sender.alarms import Alarms
     from reference_sender.tracing import Traces
     from reference_sender.watch import Watch
 
@@ -59,6 +60,28 @@ QUEUE_CAP = Option(
     envvar="OUTBOX_QUEUE_CAP",
     help="So many mails may wait; newsletters are refused from half of it on, notices from four fifths, codes never [no cap].",
     kind=int,
+)
+
+ALARM_OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="alarm_url",
+        envvar="OUTBOX_ALARM_URL",
+        help="Alarms go there as a POST with JSON, not through the outbox.",
+    ),
+    Option(
+        name="alarm_smtp",
+        envvar="OUTBOX_ALARM_SMTP",
+        help="Or as a mail through smtp:// or smtps://USER:PASSWORD@HOST:PORT, better of another provider.",
+    ),
+    Option(name="alarm_from", envvar="OUTBOX_ALARM_FROM", help="The sender of such a mail."),
+    Option(name="alarm_to", envvar="OUTBOX_ALARM_TO", help="Its recipients, with commas between."),
+    Option(
+        name="alarm_every_s",
+        envvar="OUTBOX_ALARM_EVERY_S",
+        help="The same alarm at most once in so many seconds.",
+        kind=float,
+        default=300.0,
+    ),
 )
 
 OPTIONS: tuple[Option, ...] = (
@@ -223,6 +246,7 @@ OPTIONS: tuple[Option, ...] = (
         name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
     ),
     *GATE_OPTIONS,
+    *ALARM_OPTIONS,
     Option(
         name="providers",
         envvar="OUTBOX_PROVIDERS",
@@ -231,7 +255,20 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 #: Options of the whole sender, which a provider of a file cannot have for itself.
-_OF_ALL = frozenset({"database_url", "metrics", "health_s", "wake_from", "seed", "provider", "providers"})
+_OF_ALL = frozenset(
+    {
+        "database_url",
+        "body_keys",
+        "traces",
+        "metrics",
+        "health_s",
+        "wake_from",
+        "seed",
+        "provider",
+        "providers",
+    }
+    | {option.name for option in ALARM_OPTIONS}
+)
 _OF_ONE = tuple(option for option in OPTIONS if option.name not in _OF_ALL)
 
 _DEFAULTS: dict[Wire, dict[str, Any]] = {
@@ -274,6 +311,11 @@ class Options:
     metrics: tuple[str, int] | None
     health_s: float
     wake_from: str | None = field(repr=False)
+    alarm_url: str | None = field(repr=False)
+    alarm_smtp: str | None = field(repr=False)
+    alarm_from: str | None
+    alarm_to: tuple[str, ...]
+    alarm_every_s: float
     others: tuple[Options, ...] = ()
     """The further providers; what they say about the whole sender is not looked at."""
     vault: Vault | None = None
@@ -287,7 +329,9 @@ def options_from(values: Mapping[str, Any]) -> Options:
     """
     if not values.get("providers"):
         return _options_of_one(values)
-    told = read_providers(Path(values["providers"]), _OF_ONE, os.environ)
+    told = values["providers"]
+    if not isinstance(told, Providers):
+        told = read_providers(Path(told), _OF_ONE, os.environ)
     names = tuple(told.options)
     each = []
     for name, options in told.options.items():
@@ -337,6 +381,7 @@ def _options_of_one(
                 settings[part] = min(preset, settings["total_timeout_s"])
     settings["policy"] = Policy(settings["policy"])
     checked = Settings(**settings)
+    _check_alarms(told)
     return Options(
         transport=wire,
         lookup=chosen["lookup"] == "http",
@@ -361,6 +406,11 @@ def _options_of_one(
         wake_from=told["wake_from"] or None,
         vault=vault_of(told["body_keys"]),
         traces=told["traces"],
+        alarm_url=told["alarm_url"] or None,
+        alarm_smtp=told["alarm_smtp"] or None,
+        alarm_from=told["alarm_from"] or None,
+        alarm_to=tuple(filter(None, (each.strip() for each in (told["alarm_to"] or "").split(",")))),
+        alarm_every_s=_positive("OUTBOX_ALARM_EVERY_S", told["alarm_every_s"]),
     )
 
 
@@ -397,6 +447,17 @@ def _check_texts(told: Mapping[str, Any]) -> None:
             raise InvalidSettings(
                 f"{option.envvar} holds a line break or another control character; it must be plain text"
             )
+
+
+def _check_alarms(told: Mapping[str, Any]) -> None:
+    url, smtp = told["alarm_url"], told["alarm_smtp"]
+    # Not repeated in a sentence: both may hold a secret.
+    if url and not re.match(r"https?://[^/\s]+", url):
+        raise InvalidSettings("OUTBOX_ALARM_URL must begin with http:// or https:// and name a host")
+    if smtp and not re.match(r"smtps?://([^@/\s]+@)?[^@/:\s]+(:\d{1,5})?/?\Z", smtp):
+        raise InvalidSettings("OUTBOX_ALARM_SMTP must be written like smtp://USER:PASSWORD@HOST:PORT")
+    if smtp and not (told["alarm_from"] and told["alarm_to"]):
+        raise InvalidSettings("OUTBOX_ALARM_SMTP is set; OUTBOX_ALARM_FROM and OUTBOX_ALARM_TO must be, too")
 
 
 def _check_url(url: str, *, with_key: bool) -> None:
@@ -596,7 +657,9 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     store = parts.open_store(engine if options.vault is None else seal_with(engine, options.vault))
     watch = _watch(options, parts, store)
     traces = _traces(options, parts)
-    heard_by: list[Log] = [parts.log, *([watch.metrics] if watch else []), *([traces] if traces else [])]
+    alarms = _alarms(options, parts)
+    also = (None if watch is None else watch.metrics, traces, alarms)
+    heard_by: list[Log] = [parts.log, *(each for each in also if each is not None)]
     log = Both(*heard_by) if len(heard_by) > 1 else parts.log
     workers, reconcilers, closers = [], [], []
     for one in (options, *options.others):
@@ -641,7 +704,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
         closers=tuple(closers),
         companions=(),
     )
-    companions = (watch, _listener(options, sender, log), traces)
+    companions = (watch, alarms, _listener(options, sender, log), traces)
     return replace(sender, companions=tuple(each for each in companions if each is not None))
 
 
@@ -675,6 +738,24 @@ def _watch(options: Options, parts: Parts, store: Store) -> Watch | None:
         clock=parts.clock,
         log=parts.log,
     )
+
+
+def _alarms(options: Options, parts: Parts) -> Alarms | None:
+    if options.alarm_url is None and options.alarm_smtp is None:
+        return None
+    from reference_sender.alarms import Alarms, to_smtp, to_webhook
+
+    sinks = []
+    if options.alarm_url is not None:
+        sinks.append(to_webhook(options.alarm_url))
+    if options.alarm_smtp is not None:
+        assert options.alarm_from is not None, "options_from has checked this"
+        sinks.append(
+            to_smtp(
+                options.alarm_smtp, sender=options.alarm_from, recipients=options.alarm_to, clock=parts.clock
+            )
+        )
+    return Alarms(sinks, every_s=options.alarm_every_s, clock=parts.clock, log=parts.log)
 
 
 class _Waking:

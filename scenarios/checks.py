@@ -30,6 +30,10 @@ KINDS: dict[str, str] = {
     "parked without owner": "parked, and no word for the person who is to look after it",
     "tried again": "an attempt after the end: after a yes, or after a refusal for good",
     "too early": "came back before the Retry-After was over",
+    "pressed": "other mail came before the Retry-After was over, which was said to everybody",
+    "flooded": "a provider that was down was asked by many at a time",
+    "too fast": "faster than the limit that it was told to keep",
+    "late": "an urgent mail waited behind mail that can wait",
     "too often": "so many attempts at once that nothing was waited for",
     "abandoned": "a worker that was asked to stop let go of an attempt",
     "identity changed": "Message-ID or idempotency key differ between attempts of one mail, or are missing",
@@ -40,6 +44,11 @@ KINDS: dict[str, str] = {
 #: More attempts of one mail than this in `AT_ONCE_S` seconds, and there is no backoff.
 AT_ONCE = 6
 AT_ONCE_S = 5.0
+#: What was on its way when somebody else was told to wait is no sin.
+ON_THE_WAY_S = 1.0
+#: A provider that has answered nobody for so long is down, and more than a few at a time is a flood.
+DOWN_S = 10.0
+FLOOD = 3
 
 
 class Policy(StrEnum):
@@ -442,6 +451,96 @@ def too_often(
     return []
 
 
+def pressed(history: History) -> list[Finding]:
+    """Other mail came to a provider that had asked everybody (429, 503) to wait, and that knows of nobody's death."""
+    if history.crashes:
+        return []  # whoever was told may have died before telling the others
+    findings = []
+    for told in history.attempts:
+        if told.retry_after_s is None or told.code not in (429, 503) or told.closed_at is None:
+            continue
+        begin = told.closed_at + timedelta(seconds=ON_THE_WAY_S)
+        end = told.closed_at + timedelta(seconds=told.retry_after_s - 0.1)
+        others = [
+            each
+            for each in history.attempts
+            if begin < each.opened_at < end
+            and each.dialect == told.dialect
+            and not any(each.concerns(recipient) for recipient in told.recipients)
+        ]
+        if others:
+            findings.append(
+                Finding(
+                    kind="pressed",
+                    recipient=others[0].recipients[0] if others[0].recipients else "",
+                    sentence=f"{len(others)} other attempts within the {told.retry_after_s:g} s that were asked for",
+                    attempts=(told.id, *(each.id for each in others)),
+                )
+            )
+    return findings
+
+
+def flooded(history: History, *, most: int = FLOOD, within_s: float = AT_ONCE_S) -> list[Finding]:
+    """A provider that has been down for a while was asked by more than `most` within `within_s` seconds."""
+    findings: list[Finding] = []
+    row: list[Try] = []
+    for each in [*sorted(history.attempts, key=lambda one: one.opened_at), None]:
+        if each is not None and _finds_nobody(each):
+            row.append(each)
+            continue
+        late = [one for one in row if one.opened_at > row[0].opened_at + timedelta(seconds=DOWN_S)]
+        for first, last in zip(late, late[most:], strict=False):
+            if last.opened_at - first.opened_at <= timedelta(seconds=within_s):
+                findings.append(
+                    Finding(
+                        kind="flooded",
+                        recipient=first.recipients[0] if first.recipients else "",
+                        sentence=f"more than {most} attempts within {within_s:g} s at a provider that is down",
+                        attempts=tuple(one.id for one in late),
+                    )
+                )
+                break
+        row = []
+    return findings
+
+
+def _finds_nobody(each: Try) -> bool:
+    """Tell whether an attempt shows that the service is away (421, 503, no answer at all), not that it has a limit."""
+    if each.accepted or each.retry_after_s is not None:
+        return False
+    return each.code in (421, 503) or (each.code is None and each.closed_at is not None)
+
+
+def too_fast(history: History) -> list[Finding]:
+    """Refused by the provider's own limit, not by a rule of a plan, although the sender was told that limit."""
+    refused = [
+        each
+        for each in history.attempts
+        if each.code == 429 and all(rule.startswith("limit: ") for rule in each.rules)
+    ]
+    if not refused:
+        return []
+    return [
+        Finding(
+            kind="too fast",
+            recipient=refused[0].recipients[0] if refused[0].recipients else "",
+            sentence=f"{len(refused)} attempts beyond the limit that the sender was told to keep",
+            attempts=tuple(each.id for each in refused),
+        )
+    ]
+
+
+def late(history: History, recipient: str, *, within_s: float) -> list[Finding]:
+    """An urgent mail was not taken within so many seconds of the first attempt at any mail."""
+    begin = min((each.opened_at for each in history.attempts), default=None)
+    taken = min((each.accepted_at for each in history.copies_for(recipient)), default=None)
+    if begin is None or taken is None or taken - begin <= timedelta(seconds=within_s):
+        return []
+    took_s = (taken - begin) / timedelta(seconds=1)
+    sentence = f"taken after {took_s:.1f} s, {within_s:g} s are right for what somebody waits for"
+    return [Finding(kind="late", recipient=recipient, sentence=sentence)]
+
+
 def changed_identity(history: History, recipient: str, *, keyed: bool = False) -> list[Finding]:
     """Message-ID or idempotency key changed between attempts of one mail, or was not there to be compared.
 
@@ -559,7 +658,7 @@ def thoroughly(history: History, policy: Policy) -> list[Finding]:
         findings += again_after_refusal(history, [recipient])
         findings += too_early(history, recipient)
         findings += too_often(history, recipient)
-    return findings
+    return findings + pressed(history) + flooded(history)
 
 
 def never_in_doubt(history: History) -> list[str]:

@@ -74,6 +74,9 @@ class Gated(Transactions):
 class SqlPlace:
     """Rows and gates within one transaction. `unmarked`: of lost rows only those that are not in doubt."""
 
+    lost_order: tuple[Any, ...] = (_row.lease_until, _row.id)
+    due_order: tuple[Any, ...] = (_row.priority.desc(), _row.next_attempt_at, _row.id)
+
     def __init__(self, connection: Connection, now: datetime, *, unmarked: bool) -> None:
         self._connection = connection
         self._now = now
@@ -115,19 +118,21 @@ class SqlPlace:
         rows = self._connection.execute(self._query(wanted), {"at": self._now})
         return [Found(**row._mapping) for row in rows]
 
+    def mine(self, share: Share) -> Any:
+        """The condition that a row goes to this provider."""
+        return taken_by(share)
+
     def _query(self, wanted: Wanted) -> Any:
-        conditions: list[Any] = [*_of(wanted)]
+        conditions: list[Any] = [self.mine(wanted.share), *_of(wanted)]
         if wanted.lost:
             conditions += [in_state(State.SENDING), _row.lease_until < AT]
             conditions += [_row.in_doubt.is_(False)] if self._unmarked else []
-            order: tuple[Any, ...] = (_row.lease_until, _row.id)
         else:
             conditions += [in_state(State.PENDING), _row.next_attempt_at <= AT]
-            order = (_row.priority.desc(), _row.next_attempt_at, _row.id)
         return (
             select(_row.id, _row.token, _row.recipient, _row.priority)
             .where(*conditions)
-            .order_by(*order)
+            .order_by(*(self.lost_order if wanted.lost else self.due_order))
             .limit(wanted.most)
             .with_for_update(skip_locked=True)
         )
@@ -138,7 +143,6 @@ class SqlPlace:
 
 
 def _of(wanted: Wanted) -> Iterable[Any]:
-    yield taken_by(wanted.share)
     if wanted.from_priority is not None:
         yield _row.priority >= wanted.from_priority
     if wanted.below_priority is not None:
@@ -161,14 +165,15 @@ def taken_by(share: Share) -> Any:
         case(
             (and_(doubted, where_it_was), literal(1)),
             (doubted, literal(0)),
-            *((_fits(route), literal(int(mine))) for route, mine in share.rules),
+            *((fits(route), literal(int(mine))) for route, mine in share.rules),
             else_=literal(int(share.rest)),
         )
         == 1
     )
 
 
-def _fits(route: Route) -> Any:
+def fits(route: Route) -> Any:
+    """The condition that a route is about a row."""
     wanted: list[Any] = []
     if route.classes:
         wanted.append(_row.mail_class.in_(route.classes))

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -72,6 +72,14 @@ SHAPES: dict[str, Shape] = {
         Shape(name="one mail", owed=(_owed(1),)),
         Shape(name="two mails, two workers", owed=(_owed(1), _owed(2)), workers=2),
         Shape(name="three recipients", owed=(_owed(1, 3),)),
+        Shape(name="eight mails, two workers", owed=tuple(_owed(n) for n in range(1, 9)), workers=2),
+        Shape(
+            name="twelve of bulk, then a code",
+            owed=(
+                *(replace(_owed(n), priority=-10) for n in range(1, 13)),
+                replace(_owed(13), priority=100, within_s=10.0),
+            ),
+        ),
     )
 }
 
@@ -436,6 +444,10 @@ def _judge(
         provider_died=any(name == "provider" for _, name, _ in world.deaths),
         complaints=world.complaints,
     )
+    for owed in SHAPES[outcome.cell.shape].owed:
+        if owed.within_s is not None and outcome.cell.crash is None and set(outcome.cell.script) <= {"ok"}:
+            for recipient in owed.recipients:
+                outcome.findings += checks.late(history, recipient, within_s=owed.within_s)
     outcome.history = history
     outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
     outcome.events = _events(world, history, overtaken=_freezes(outcome.cell) and outcome.reached)
@@ -457,6 +469,8 @@ def findings_of(
     findings += [Finding(kind="uncaught", recipient="", sentence=complaint) for complaint in complaints]
     if profile.policy is checks.Policy.EXACTLY_ONCE:
         findings += _parked_for_ever(history)
+    if "rate_per_s" in profile.sender:
+        findings += checks.too_fast(history)
     return findings
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reference_sender.policy.routes import Route
+from reference_sender.providers import Providers
 from scenarios.checks import Policy
 
 #: The sender's times in the world, in seconds. A lease outlasts an attempt; a poll comes just after a lease that ran
@@ -26,6 +28,10 @@ TIMES: Mapping[str, Any] = {
     "lookup_lag_s": 20.0,
     "in_flight_s": 40.0,
     "concurrency": 4,
+    # Low, so that a short script opens the breaker, and a cell sees it close again.
+    "breaker_failures": 2,
+    "breaker_pause_s": 8.0,
+    "breaker_pause_cap_s": 30.0,
 }
 
 
@@ -85,4 +91,34 @@ PROFILES: tuple[Profile, ...] = (
     ),
 )
 
-BY_ID: dict[str, Profile] = {profile.id: profile for profile in PROFILES}
+#: The same service over HTTP and, where that is shut, over SMTP.
+WITH_A_SPARE = Providers(
+    options={
+        "main": {},
+        "spare": {"transport": "smtp", "policy": "at-most-once", "lookup": "none"},
+    },
+    routes=(Route(to=("main", "spare")),),
+)
+
+#: Profiles that are played only where somebody asks for them: they are about limits, and mails do not differ by them.
+LIMITED: tuple[Profile, ...] = (
+    Profile(
+        id="http-limited",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        # A little more than the sender keeps to: what it lets go a second apart may arrive a little closer together.
+        provider={"limits": {"rate_per_s": 0.2, "burst": 3}},
+        sender={"policy": "resend-same-key", "rate_per_s": 0.2, "rate_burst": 2, "rate_reserve": 0.0},
+        variant="keys-honoured",
+    ),
+    Profile(
+        id="http-with-spare",
+        wire="http",
+        # What the spare loses the answer of nobody can know.
+        policy=Policy.AT_MOST_ONCE,
+        sender={"policy": "resend-same-key", "providers": WITH_A_SPARE, "breaker_failures": 1},
+        variant="keys-honoured",
+    ),
+)
+
+BY_ID: dict[str, Profile] = {profile.id: profile for profile in (*PROFILES, *LIMITED)}

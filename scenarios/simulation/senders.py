@@ -41,6 +41,9 @@ class Owed:
 
     ref: str
     recipients: tuple[str, ...]
+    priority: int = 0
+    within_s: float | None = None
+    """Somebody waits for it: so long after the first attempt at any mail it must be taken, if all is well."""
 
     @property
     def mail(self) -> Mail:
@@ -229,7 +232,8 @@ class ReferenceSender:
         engine = self._engine()
         with engine.begin() as connection:
             promise(connection, owed)
-            self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now())
+            more = {"priority": owed.priority} if owed.priority else {}
+            self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now(), **more)
         engine.dispose()
 
     async def work(self, world: World) -> None:
@@ -287,7 +291,7 @@ class ReferenceSender:
             **self.options,
         }
         # Checked options are values, so one reading of the same ones serves all worlds.
-        known = tuple(values.items())
+        known = repr(values)
         if known not in self._options:
             self._options[known] = wiring.options_from(values)
         return self._options[known]

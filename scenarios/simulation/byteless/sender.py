@@ -47,7 +47,8 @@ class Sender:
         """The business transaction of one mail; called in the application's process."""
         with Transaction(world.shelf) as transaction:
             transaction.business += [(owed.ref, recipient) for recipient in owed.recipients]
-            put(transaction, owed.mail, key=owed.ref, now=world.clock.now())
+            more = {"priority": owed.priority} if owed.priority else {}
+            put(transaction, owed.mail, key=owed.ref, now=world.clock.now(), **more)
 
     async def work(self, world: World) -> None:
         """A worker's life; called in the worker's process."""
@@ -94,7 +95,10 @@ class Sender:
         parts = self.parts
         around = parts.get("around_transport")
         store = self._store
-        over = HttpTransport if self.profile.wire == Wire.HTTP.value else SmtpTransport
+
+        def transport(options: wiring.Options) -> Any:
+            over = HttpTransport if options.transport is Wire.HTTP else SmtpTransport
+            return over(world, options.settings)
 
         def lookup(options: wiring.Options) -> HttpLookup | None:
             return HttpLookup(world, options.settings) if options.lookup else None
@@ -108,7 +112,7 @@ class Sender:
                 "clock": Clock(world.loop, getattr(OWNER.get(), "skew_s", 0.0)),
                 "open_engine": lambda _url: world.shelf,
                 "open_store": lambda shelf: with_points(store(shelf)),
-                "transport": lambda options: over(world, options.settings),
+                "transport": transport,
                 "lookup": lookup,
                 "around_transport": around_transport,
             }

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
-from scenarios.simulation.zoo import identity, outbox, patience, reading
+from scenarios.simulation.zoo import gates, identity, outbox, patience, reading
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt
 
 ALL: tuple[BadSender, ...] = (
@@ -21,6 +21,7 @@ ALL: tuple[BadSender, ...] = (
     *reading.SENDERS,
     *outbox.SENDERS,
     *patience.SENDERS,
+    *gates.SENDERS,
 )
 
 
