@@ -151,4 +151,5 @@ def _ending(ended: Ended, now: datetime) -> dict[str, Any]:
         "decision": ended.decision.state,
         "reason": ended.decision.reason,
         "provider_id": ended.decision.provider_id,
+        "provider": None if ended.evidence is None else ended.docket.provider,
     }

@@ -137,12 +137,14 @@ def record_of(
     started_at: datetime | None = None,
     evidence: Evidence | None = None,
     provider_id: str | None = None,
+    provider: str | None = None,
     late: bool = False,
 ) -> dict[str, Any]:
     """A row of `email_attempt`, all columns named, so that many of them are one statement."""
     return {
         "email_id": email_id,
         "token": token,
+        "provider": provider,
         "started_at": started_at,
         "ended_at": ended_at,
         "phase": evidence.phase.value if evidence else None,

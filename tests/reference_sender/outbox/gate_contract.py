@@ -13,7 +13,7 @@ from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate, GateRules, Shared
-from reference_sender.policy.routes import Route
+from reference_sender.policy.routes import Mine, Route
 from tests.reference_sender.outbox.contract import Bench
 from tests.reference_sender.samples import MAIL, NOW
 
@@ -211,3 +211,34 @@ class GateContract:
         spare = Gate(replace(rules, provider="spare"))
         assert keys(claim(outbox, spare, 61, dedupes=False)) == ["a"]
         assert outbox.row(1).provider == "spare"
+
+    def test_each_attempt_says_whom_it_asked(self, outbox: Bench) -> None:
+        put(outbox, "a", "b")
+        (a, b) = claim(outbox, Gate(replace(RULES, provider="spare", providers=("spare",))))
+        again = Decision(state=State.PENDING, reason="503", next_attempt_at=NOW)
+        outbox.store.settle(a, again, now=NOW, evidence=DOWN)
+        outbox.store.settle(b, again, now=NOW)
+        assert [each.provider for each in outbox.attempts()] == ["spare", None], "the second came to none"
+
+    def test_a_reconciler_looks_after_the_doubts_of_its_own_provider(self, outbox: Bench) -> None:
+        """Another one would be told "not found", and believe it."""
+        put(outbox, "a", "b", "c", "d")
+        rules = replace(RULES, providers=TWO)
+        for provider in ("main", "spare", "sold"):
+            named = replace(rules, provider=provider, providers=(provider,))
+            (parcel,) = claim(outbox, Gate(named), limit=1, dedupes=False)
+            assert outbox.store.mark(parcel, now=NOW)
+        (nameless,) = outbox.claim(dedupes=False)
+        outbox.store.mark(nameless, now=NOW)
+        main, spare = (Mine(provider=each, providers=TWO) for each in TWO)
+        # Where keys dedupe nothing is parked, but for what was at a provider that nobody knows any more.
+        assert outbox.store.park_lost(now=at(61), dedupes=True, mine=spare) == []
+        assert outbox.store.park_lost(now=at(61), dedupes=True, mine=main) == [3]
+        assert outbox.store.park_lost(now=at(61), dedupes=False, mine=spare) == [2]
+        assert sorted(outbox.store.park_lost(now=at(61), dedupes=False, mine=main)) == [1, 4]
+        seen = {
+            mine.provider: [each.id for each in outbox.store.doubtful(now=at(61), limit=9, mine=mine)]
+            for mine in (main, spare)
+        }
+        assert seen == {"main": [1, 4], "spare": [2]}
+        assert len(outbox.store.doubtful(now=at(61), limit=9)) == 4
