@@ -28,7 +28,9 @@ TIMES: Mapping[str, Any] = {
     "lookup_lag_s": 20.0,
     "in_flight_s": 40.0,
     "concurrency": 4,
-    # Low, so that a short script opens the breaker, and a cell sees it close again.
+}
+#: The sender's gate: low, so that a short script opens the breaker, and a cell sees it close again.
+GATE: Mapping[str, Any] = {
     "breaker_failures": 2,
     "breaker_pause_s": 8.0,
     "breaker_pause_cap_s": 30.0,

@@ -30,7 +30,7 @@ from scenarios.history import Said
 from scenarios.simulation.disks import commits
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import point
-from scenarios.simulation.profiles import TIMES, Profile
+from scenarios.simulation.profiles import GATE, TIMES, Profile
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World, WorldClock
 from simulator.provider.obligations import Reported
 
@@ -287,6 +287,7 @@ class ReferenceSender:
             "smtp_tls": "off",
             "seed": seed,
             **TIMES,
+            **GATE,
             **self.profile.sender,
             **self.options,
         }

@@ -21,7 +21,7 @@ from scenarios.simulation.byteless.transports import HttpLookup, HttpTransport, 
 from scenarios.simulation.byteless.world import Clock, World
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.matrix import may_be_classed
-from scenarios.simulation.profiles import TIMES, Profile
+from scenarios.simulation.profiles import GATE, TIMES, Profile
 from scenarios.simulation.senders import Owed, PointedTransport, ReferenceSender, WorldSender, with_points
 from simulator.provider.obligations import Reported
 
@@ -85,6 +85,7 @@ class Sender:
                     "smtp_tls": "off",
                     "seed": seed,
                     **TIMES,
+                    **GATE,
                     **self.profile.sender,
                     **self.options,
                 }

@@ -41,6 +41,9 @@ ONLY_ON_THE_WIRE = {
     "changes its mind",
     "two for a doubt",
     "once more to be sure",
+    "a limit for each worker",
+    "first come, first served",
+    "moves doubt",
 }
 
 
