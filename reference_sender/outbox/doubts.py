@@ -6,6 +6,7 @@ Must not hold: decisions about what a look-up means.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import and_, bindparam, exists, or_, select, true, update
@@ -47,14 +48,15 @@ class Doubts(Transactions):
         Where the provider dedupes there is nothing to park: `claim` takes such rows up again. With `mine` only those
         of one provider; the first one's also those of providers that are not configured any more, whatever they did.
         """
-        whose = _to_park_by(mine, dedupes=dedupes)
-        if whose is None:
+        queries = _to_park_by(mine, dedupes=dedupes)
+        if queries is None:
             return []
+        is_there, lost = queries
         with self._read() as connection:
-            if not connection.execute(select(exists().where(_MARKED, whose)), {"at": now}).scalar():
+            if not connection.execute(is_there, {"at": now}).scalar():
                 return []
         with self._write() as connection:
-            rows = connection.execute(_LOST_MARKED.where(whose), {"at": now}).all()
+            rows = connection.execute(lost, {"at": now}).all()
             if rows:
                 reason = "the worker was lost after the point of no return"
                 connection.execute(
@@ -81,7 +83,7 @@ class Doubts(Transactions):
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
         """Unknown rows whose next look is due; with `mine` those that only this provider can be asked about."""
-        query = _DOUBTFUL if mine is None else _DOUBTFUL.where(_is_mine(mine))
+        query = _doubtful_of(mine)
         with self._read() as connection:
             rows = connection.execute(query, {"at": now, "most": limit}).all()
         return [Docket(**facts_of(row)) for row in rows]
@@ -102,10 +104,19 @@ def _is_mine(mine: Mine) -> Any:
     return or_(own, _row.provider.is_(None)) if mine.first else own
 
 
-def _to_park_by(mine: Mine | None, *, dedupes: bool) -> Any:
-    """Whose lost rows are parked. None: nobody's."""
-    if mine is None:
-        return None if dedupes else true()
-    whose = [] if dedupes else [_is_mine(mine)]
-    whose += [_row.provider.not_in(mine.providers)] if mine.first else []
-    return or_(*whose) if whose else None
+@lru_cache(maxsize=64)
+def _doubtful_of(mine: Mine | None) -> Any:
+    return _DOUBTFUL if mine is None else _DOUBTFUL.where(_is_mine(mine))
+
+
+@lru_cache(maxsize=64)
+def _to_park_by(mine: Mine | None, *, dedupes: bool) -> tuple[Any, Any] | None:
+    """Queries for lost rows that are to be parked: whether there are any, and those. None: nobody's are."""
+    whose: list[Any] = []
+    if not dedupes:
+        whose.append(true() if mine is None else _is_mine(mine))
+    if mine is not None and mine.first:
+        whose.append(_row.provider.not_in(mine.providers))
+    if not whose:
+        return None
+    return select(exists().where(_MARKED, or_(*whose))), _LOST_MARKED.where(or_(*whose))

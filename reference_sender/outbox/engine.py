@@ -100,21 +100,23 @@ def insert_unless_there(
     key: Sequence[str] = ("idempotency_key",),
 ) -> Any:
     """INSERT that leaves rows alone whose key is there. Its rowcount is the number of new ones."""
+    # A statement with one row is compiled once and for all; one with several is compiled each time.
+    values = rows[0] if len(rows) == 1 else list(rows)
     # Late imports: the words of one database cost a tenth of the start-up time of those who do not speak them.
     match backend:
         case "sqlite":
             from sqlalchemy.dialects.sqlite import insert as into_sqlite
 
-            return into_sqlite(table).values(list(rows)).on_conflict_do_nothing(index_elements=list(key))
+            return into_sqlite(table).values(values).on_conflict_do_nothing(index_elements=list(key))
         case "postgresql":
             from sqlalchemy.dialects.postgresql import insert as into_postgresql
 
-            return into_postgresql(table).values(list(rows)).on_conflict_do_nothing(index_elements=list(key))
+            return into_postgresql(table).values(values).on_conflict_do_nothing(index_elements=list(key))
         case "mysql":
             from sqlalchemy.dialects.mysql import insert as into_mysql
 
             # IGNORE would cut off what is too long as well; who makes the rows has refused that before.
-            return into_mysql(table).values(list(rows)).prefix_with("IGNORE")
+            return into_mysql(table).values(values).prefix_with("IGNORE")
         case _:
             raise StoreTrouble(_unsupported(backend))
 

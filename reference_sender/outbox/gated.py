@@ -6,8 +6,9 @@ Must not hold: decisions (`policy.gate`), what is done with the rows (`claims`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, func, literal, or_, select, update
@@ -34,6 +35,11 @@ _SHARED = tuple(each.name for each in fields(Shared) if each.name != "breaker")
 _GATES = select(outbox_gate)
 _ONE_GATE = select(outbox_gate).where(_gate.provider == bindparam("provider")).with_for_update()
 _ONE_BUCKET = select(outbox_bucket).where(_bucket.name == bindparam("bucket")).with_for_update()
+# The columns to set come with the parameters.
+_KEEP = update(outbox_gate).where(_gate.provider == bindparam("gate_of"))
+_FILL = update(outbox_bucket).where(_bucket.name == bindparam("bucket"))
+_QUERIES: dict[tuple[type, bool, Wanted], Any] = {}
+_QUERIES_KEPT = 256  # sorts of rows; with limits per domain there may be many
 _UNDER_WAY = select(_row.recipient, _row.provider).where(in_state(State.SENDING), _row.lease_until >= AT)
 
 
@@ -96,7 +102,7 @@ class SqlPlace:
 
     def keep(self, provider: str, shared: Shared) -> None:
         values = {"updated_at": self._now, **_columns_of(shared)}
-        self._connection.execute(update(outbox_gate).where(_gate.provider == provider).values(values))
+        self._connection.execute(_KEEP, {"gate_of": provider, **values})
 
     def bucket(self, name: str, rate: Rate) -> Bucket:
         row = self._connection.execute(_ONE_BUCKET, {"bucket": name}).one_or_none()
@@ -107,22 +113,30 @@ class SqlPlace:
         return Bucket(tokens=row.tokens, at=row.at)
 
     def fill(self, name: str, bucket: Bucket) -> None:
-        values = {"tokens": bucket.tokens, "at": bucket.at}
-        self._connection.execute(update(outbox_bucket).where(_bucket.name == name).values(values))
+        self._connection.execute(_FILL, {"bucket": name, "tokens": bucket.tokens, "at": bucket.at})
 
     def under_way(self) -> list[tuple[str, str | None]]:
         rows = self._connection.execute(_UNDER_WAY, {"at": self._now})
         return [(row.recipient, row.provider) for row in rows]
 
     def find(self, wanted: Wanted) -> list[Found]:
-        rows = self._connection.execute(self._query(wanted), {"at": self._now})
-        return [Found(**row._mapping) for row in rows]
+        # Built once for each sort of rows: that takes longer than asking it.
+        sort = (type(self), self._unmarked, replace(wanted, most=0))
+        if (query := _QUERIES.get(sort)) is None:
+            if len(_QUERIES) >= _QUERIES_KEPT:
+                _QUERIES.clear()
+            query = _QUERIES[sort] = self._query(wanted)
+        rows = self._connection.execute(query, {"at": self._now, "most": wanted.most}).all()
+        return [
+            Found(id=row.id, token=row.token, recipient=row.recipient, priority=row.priority) for row in rows
+        ]
 
     def mine(self, share: Share) -> Any:
         """The condition that a row goes to this provider."""
         return taken_by(share)
 
     def _query(self, wanted: Wanted) -> Any:
+        """The query for up to `:most` rows of this sort."""
         conditions: list[Any] = [self.mine(wanted.share), *_of(wanted)]
         if wanted.lost:
             conditions += [in_state(State.SENDING), _row.lease_until < AT]
@@ -133,13 +147,19 @@ class SqlPlace:
             select(_row.id, _row.token, _row.recipient, _row.priority)
             .where(*conditions)
             .order_by(*(self.lost_order if wanted.lost else self.due_order))
-            .limit(wanted.most)
+            .limit(bindparam("most"))
             .with_for_update(skip_locked=True)
         )
 
     def _insert(self, table: Any, values: Mapping[str, Any], key: str) -> None:
-        backend = self._connection.dialect.name
-        self._connection.execute(insert_unless_there(backend, [dict(values)], table=table, key=[key]))
+        statement = _insert_into(table, self._connection.dialect.name, key, tuple(values))
+        self._connection.execute(statement, values)
+
+
+@lru_cache(maxsize=16)
+def _insert_into(table: Any, backend: str, key: str, names: tuple[str, ...]) -> Any:
+    row = {name: bindparam(name, type_=table.c[name].type) for name in names}
+    return insert_unless_there(backend, [row], table=table, key=[key])
 
 
 def _of(wanted: Wanted) -> Iterable[Any]:
