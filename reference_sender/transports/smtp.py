@@ -178,8 +178,9 @@ class SmtpTransport:
     def _idle_talk(self) -> _Talk | None:
         while self._idle:
             talk = self._idle.pop()
-            if talk.open:
+            if talk.open and talk.in_step:
                 return talk
+            talk.abort()
         return None
 
     def _context(self) -> ssl.SSLContext | None:
@@ -205,10 +206,17 @@ class _Talk:
         self._offers: dict[str, str] = {}
         self.phase = Phase.CONNECT
         self.reusable = False
+        self._read_octets = 0
+        """So much of what was heard since the last command was its reply."""
 
     @property
     def open(self) -> bool:
         return self._line is not None and self._line.is_connected
+
+    @property
+    def in_step(self) -> bool:
+        """Whether every reply belonged to a command. What was said besides would be taken for the next reply."""
+        return self._line is not None and len(self._line.heard) <= self._read_octets
 
     # -- the steps --------------------------------------------------------------------------------------------
 
@@ -254,8 +262,9 @@ class _Talk:
             # The row is no longer ours. Hang up: nothing of the mail has left.
             return Evidence(wire=Wire.SMTP, phase=Phase.DATA, trouble="withdrawn")
         reply = await self._send_mail(parcel.raw)
-        # Only after a clean end is the connection in a known state; after anything else a new one is cheaper.
-        self.reusable = reply.code is not None and reply.code // 100 == 2
+        # Only after a clean end is the connection in a known state; after anything else a new one is cheaper. A yes
+        # before the dot leaves half a mail in the line, and our next commands would be its text.
+        self.reusable = reply.phase is Phase.SENT and reply.code is not None and reply.code // 100 == 2
         return reply
 
     async def quit(self) -> None:
@@ -305,6 +314,8 @@ class _Talk:
             )
         except SMTPResponseException as error:
             return Evidence(wire=Wire.SMTP, phase=self.phase, code=error.code, answer=error.message)
+        # What was said before is worth nothing any more (RFC 3207 section 4.2).
+        self._forget()
         return None
 
     async def _log_in(self) -> Evidence | None:
@@ -328,8 +339,7 @@ class _Talk:
         body = _DOT_AT_LINE_START.sub(b"..", raw)
         if not body.endswith(b"\r\n"):
             body += b"\r\n"
-        self.phase = Phase.BODY
-        self._line.heard.clear()
+        self._must_be_in_step(Phase.BODY)
         # The answer is awaited from the start: a server may refuse in the middle of the mail.
         answer = asyncio.ensure_future(self._line.read_response())
         try:
@@ -353,8 +363,7 @@ class _Talk:
 
     async def _say(self, phase: Phase, command: str) -> Evidence:
         assert self._line is not None
-        self.phase = phase
-        self._line.heard.clear()
+        self._must_be_in_step(phase)
         await self._line.execute_command(command.encode("ascii"), timeout=self._deadline_s(phase))
         return self._reply()
 
@@ -364,12 +373,33 @@ class _Talk:
         await self._line.read_response(timeout=self._deadline_s(phase))
         return self._reply()
 
+    def _must_be_in_step(self, phase: Phase) -> None:
+        """Begin a step. Raises `_Garbled` if something was said that nobody had asked for."""
+        self.phase = phase
+        if not self.in_step:
+            raise _Garbled("the server said more than it was asked")
+        self._forget()
+
+    def _forget(self) -> None:
+        assert self._line is not None
+        self._line.heard.clear()
+        self._read_octets = 0
+
     def _reply(self) -> Evidence:
         assert self._line is not None
-        return evidence_of(bytes(self._line.heard), self.phase)
+        heard = bytes(self._line.heard)
+        evidence = evidence_of(heard, self.phase)
+        self._read_octets = reply_octets(heard)
+        return evidence
 
     def _deadline_s(self, phase: Phase) -> float:
         return min(DEADLINES_S[phase], self._options.read_timeout_s)
+
+
+def reply_octets(heard: bytes) -> int:
+    """How much of what was heard is the first reply; 0: there is none."""
+    reply = _REPLY.match(heard)
+    return 0 if reply is None else reply.end()
 
 
 def evidence_of(heard: bytes, phase: Phase) -> Evidence:

@@ -193,10 +193,13 @@ class Line:
             self._read()
         return what
 
-    def skip(self) -> None:
-        """Read what nobody waits for, and forget it."""
+    def skip(self) -> bool:
+        """Read what nobody waits for, and forget it; tell whether there was something."""
+        skipped = False
         while self.heard and not isinstance(self.heard[0], End):
             self._read()
+            skipped = True
+        return skipped
 
     def _read(self) -> None:
         passes = self._owner.passes

@@ -278,7 +278,7 @@ class SmtpTransport:
         while self._idle:
             talk = self._idle.pop()
             # The provider closes lines that nobody uses; by then the sender has noticed.
-            if talk.open and self._exchange.time() - talk.since < IDLE_S:
+            if talk.open and talk.in_step and self._exchange.time() - talk.since < IDLE_S:
                 return talk
             talk.abort()
         return None
@@ -298,6 +298,7 @@ class _Talk:
         self._line: Line | None = None
         self.phase = Phase.CONNECT
         self.reusable = False
+        self.in_step = True
         self.deadline = 0.0
         self.since = 0.0
 
@@ -335,8 +336,8 @@ class _Talk:
         await TURN
         reply = await self._say(Phase.SENT, Command(Verb.DOT))
         self.reusable = reply.code is not None and reply.code // 100 == 2
-        # Whatever was said besides belongs to nothing.
-        self._line.skip()
+        # Whatever was said besides belongs to nothing, and would be taken for the reply to a later command.
+        self.in_step = not self._line.skip() and self.in_step
         return reply
 
     async def quit(self) -> None:
@@ -358,6 +359,8 @@ class _Talk:
     async def _say(self, phase: Phase, command: Command) -> Evidence:
         assert self._line is not None
         self.phase = phase
+        if not self.in_step:
+            raise Broken("garbled")
         self._line.tell(command)
         return await self._hear(phase)
 
@@ -384,6 +387,7 @@ class _Talk:
         evidence = _smtp_evidence(heard, phase)
         if evidence is None:
             raise Broken("garbled")
+        self.in_step = over_smtp.reply_octets(heard) == len(heard)
         return evidence
 
 

@@ -154,6 +154,47 @@ def test_a_connection_is_used_again() -> None:
     assert (server.connections, len(server.mails)) == (1, 2)
 
 
+def test_a_line_on_which_more_was_said_than_asked_is_not_used_again() -> None:
+    """What is left over would be taken for the reply to the next mail's first command."""
+    server = Server(mail=b"250 ok: queued as A\r\n554 and something else\r\n")
+
+    assert [e.code for e in attempts(server, parcel(), parcel())] == [250, 250]
+    assert (server.connections, len(server.mails)) == (2, 2)
+
+
+@pytest.mark.parametrize(("step", "noticed"), [("RCPT", Phase.DATA), ("DATA", Phase.BODY)])
+def test_a_reply_too_many_ends_the_attempt_before_anything_can_be_mistaken(step: str, noticed: Phase) -> None:
+    """Each later reply would be read as that of the command before it."""
+    usual = GOOD[step]
+    assert isinstance(usual, bytes)
+    server = Server(**{step: usual + b"250 ok again\r\n"})
+    evidence = attempt(server)
+
+    assert (evidence.phase, evidence.code, evidence.trouble) == (noticed, None, "garbled")
+    assert [each for each in server.mails if each.strip(b".\r\n")] == []
+
+
+def test_a_yes_before_the_dot_leaves_a_line_that_nobody_may_use() -> None:
+    """Half a mail is in it: the next mail's commands would be its text."""
+    connections = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.write(b"220 hi\r\n")
+        for reply in (b"250 hi\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n"):
+            await reader.readline()
+            writer.write(reply)
+        await reader.readexactly(100_000)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"250 ok already\r\n")
+        await for_ever()
+
+    first, second = attempts(script, parcel(raw=b"y" * 30_000_000), parcel(raw=b"y" * 30_000_000))
+    assert (first.phase, first.code) == (second.phase, second.code) == (Phase.BODY, 250)
+    assert connections == 2
+
+
 @pytest.mark.parametrize("step", [s for s in STEPS if s != "AUTH"])
 @pytest.mark.parametrize("code", [421, 451, 550])
 def test_a_refusal_is_reported_with_its_step(step: str, code: int) -> None:
