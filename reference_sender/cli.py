@@ -16,12 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from reference_sender import __version__
-from reference_sender.commands.frame import (
-    SetUpError,
-    opened,
-    sentences,
-    with_options,
-)
+from reference_sender.commands.frame import OPERATOR, SetUpError, opened, operator_of, sentences, with_options
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import check_event_key
@@ -139,7 +134,7 @@ def reconcile(parts: Parts, /, **values: Any) -> None:
 
 
 @cli.command()
-@with_options(DATABASE)
+@with_options(DATABASE, OPERATOR)
 @click.option("--key", help="The mails of this business event.")
 @click.option(
     "--id",
@@ -163,6 +158,7 @@ def reconcile(parts: Parts, /, **values: Any) -> None:
 def requeue(
     parts: Parts,
     database_url: str,
+    operator: str | None,
     key: str | None,
     ids: tuple[int, ...],
     states: tuple[str, ...],
@@ -183,7 +179,7 @@ def requeue(
             raise click.UsageError(
                 "--accepted wants the id that the provider gave the mail, at most 255 characters"
             )
-        moved = _requeue(parts, store, key, ids, states, i_checked, provider_id)
+        moved = _requeue(parts, store, operator, key, ids, states, i_checked, provider_id)
     click.echo(f"{moved} moved")
     if not moved:
         raise click.exceptions.Exit(1)
@@ -222,6 +218,7 @@ async def _reconcile(sender: Sender) -> Any:
 def _requeue(
     parts: Parts,
     store: Store,
+    operator: str | None,
     key: str | None,
     ids: Sequence[int],
     states: Sequence[str],
@@ -243,6 +240,11 @@ def _requeue(
             "erased; enqueue them anew under another key, or leave them out"
         )
     now = parts.clock.now()
+    if dockets:
+        detail = "as accepted" if provider_id is not None else "to be sent again"
+        store.note_access(
+            operator_of(operator), "requeue", now=now, email_ids=[each.id for each in dockets], detail=detail
+        )
     if provider_id is not None:
         decision = Decision(state=State.ACCEPTED, reason="found out by hand", provider_id=provider_id)
     else:

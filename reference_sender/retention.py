@@ -25,6 +25,7 @@ DEFAULT_DAYS: Mapping[str, float] = {
     "answers": 14.0,  # what the provider answered, word by word
     "events": 90.0,  # what the provider told afterwards, as it came
     "attachments": 7.0,  # contents that no mail names any more
+    "lanes": 7.0,  # ordering keys under which nothing waits any more
     "accesses": 730.0,  # who looked
 }
 
@@ -64,6 +65,12 @@ class Periods:
 _Step = Callable[[datetime, int], tuple[int, int | None]]
 
 
+class _Again(Protocol):
+    """Deletes some of those older than that; how many."""
+
+    def __call__(self, *, before: datetime, limit: int) -> int: ...
+
+
 class Store(Protocol):
     """What a purge asks of the outbox. Each call is one transaction over at most `limit` rows behind `after`.
 
@@ -81,6 +88,8 @@ class Store(Protocol):
     def purge_events(self, *, before: datetime, after: int, limit: int) -> tuple[int, int | None]: ...
 
     def purge_attachments(self, *, before: datetime, limit: int) -> int: ...
+
+    def purge_lanes(self, *, before: datetime, limit: int) -> int: ...
 
     def purge_accesses(self, *, before: datetime, after: int, limit: int) -> tuple[int, int | None]: ...
 
@@ -106,7 +115,8 @@ def purge(store: Store, periods: Periods, *, now: datetime, limit: int = 500) ->
             ("words", lambda before, after: store.purge_words(before=before, after=after, limit=limit))
         )
     # Behind the mails: contents that only they named are free now.
-    steps.append(("attachments", _attachments(store, limit)))
+    for name, purge_some in (("attachments", store.purge_attachments), ("lanes", store.purge_lanes)):
+        steps.append((name, _again(purge_some, limit)))
     steps.append(
         ("accesses", lambda before, after: store.purge_accesses(before=before, after=after, limit=limit))
     )
@@ -126,10 +136,10 @@ def _mails(store: Store, state: State, limit: int) -> _Step:
     return lambda before, after: store.purge_mails(state, before=before, after=after, limit=limit)
 
 
-def _attachments(store: Store, limit: int) -> _Step:
+def _again(purge_some: _Again, limit: int) -> _Step:
     def step(before: datetime, after: int) -> tuple[int, int | None]:
         # They have no number to walk along; what is gone is not found again.
-        count = store.purge_attachments(before=before, limit=limit)
+        count = purge_some(before=before, limit=limit)
         return count, (after + 1 if count == limit else None)
 
     return step

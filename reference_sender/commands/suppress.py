@@ -73,13 +73,14 @@ def remove(parts: Parts, database_url: str, addresses: tuple[str, ...], kind: st
 
 
 @suppress.command("list")
-@with_options(DATABASE)
+@with_options(DATABASE, OPERATOR)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
-def list_(parts: Parts, database_url: str, as_json: bool) -> None:
-    """Show the list."""
+def list_(parts: Parts, database_url: str, operator: str | None, as_json: bool) -> None:
+    """Show the list. The look is written into the access log."""
     with opened(parts, database_url) as store:
         now = parts.clock.now()
+        store.note_access(operator_of(operator), "suppress list", now=now)
         for entry in _all(store):
             if as_json:
                 click.echo(json.dumps(_document(entry), ensure_ascii=False))

@@ -17,6 +17,7 @@ from reference_sender.outbox.schema import (
     email_attachment_use,
     email_attempt,
     operator_access,
+    ordering_lane,
     outgoing_email,
     webhook_event,
 )
@@ -109,6 +110,26 @@ class Purging(Transactions):
                 return 0
             return connection.execute(
                 delete(email_attachment).where(content.digest.in_(digests), content.used_at < before, unused)
+            ).rowcount
+
+    def purge_lanes(self, *, before: datetime, limit: int) -> int:
+        """Delete ordering keys under which nothing waits; who enqueues under one makes it anew."""
+        lane = ordering_lane.c
+        idle = ~exists().where(_row.ordering_key == lane.ordering_key, ~_FINISHED)
+        with self._write() as connection:
+            keys = list(
+                connection.execute(
+                    select(lane.ordering_key)
+                    .where(lane.enqueued_at < before, idle)
+                    .order_by(lane.ordering_key)
+                    .limit(limit)
+                    .with_for_update(skip_locked=True)
+                ).scalars()
+            )
+            if not keys:
+                return 0
+            return connection.execute(
+                delete(ordering_lane).where(lane.ordering_key.in_(keys), lane.enqueued_at < before, idle)
             ).rowcount
 
     def purge_accesses(self, *, before: datetime, after: int, limit: int) -> tuple[int, int | None]:

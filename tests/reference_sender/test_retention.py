@@ -71,6 +71,9 @@ class Shelf:
     def purge_attachments(self, *, before: datetime, limit: int) -> int:
         return self._step("attachments", before, 0, limit)[0]
 
+    def purge_lanes(self, *, before: datetime, limit: int) -> int:
+        return self._step("lanes", before, 0, limit)[0]
+
     def purge_accesses(self, *, before: datetime, after: int, limit: int) -> tuple[int, int | None]:
         return self._step("accesses", before, after, limit)
 

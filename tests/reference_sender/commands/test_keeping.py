@@ -37,7 +37,7 @@ def test_a_period_that_is_none_is_refused_and_nothing_is_purged(outbox: Outbox) 
     assert (done.exit_code, done.stderr) == (
         2,
         "reference-sender: OUTBOX_KEEP names 'sending'; there are accepted, dead, expired, failed, suppressed, words, "
-        "answers, events, attachments, accesses, as in accepted=183,answers=14\n",
+        "answers, events, attachments, lanes, accesses, as in accepted=183,answers=14\n",
     )
     assert len(outbox.store.standings()) == 1
 
@@ -72,6 +72,17 @@ def test_a_mail_without_its_words_is_not_sent_again(outbox: Outbox) -> None:
         f"reference-sender: #{number} cannot be sent again: what they said is purged or erased; enqueue them anew under "
         "another key, or leave them out\n",
     )
+
+
+def test_what_is_moved_by_hand_and_who_looked_at_the_list_is_logged(outbox: Outbox) -> None:
+    number = outbox.bring("order-1", State.DEAD, age_s=60)
+    assert outbox.call("requeue", "--id", str(number)).exit_code == 0
+    assert outbox.call("suppress", "list", OUTBOX_OPERATOR="bob").exit_code == 0
+    assert outbox.call("requeue", "--id", "77").exit_code == 1
+    assert [(a.operator, a.action, a.email_id, a.detail) for a in outbox.store.accesses()] == [
+        ("bob", "suppress list", None, None),
+        ("anna", "requeue", number, "to be sent again"),
+    ]
 
 
 def test_the_log_is_shown_newest_first_and_by_mail_also_when_the_mail_is_gone(outbox: Outbox) -> None:

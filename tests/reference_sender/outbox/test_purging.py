@@ -16,6 +16,7 @@ from reference_sender.outbox.schema import (
     email_attachment_use,
     email_attempt,
     operator_access,
+    ordering_lane,
     outgoing_email,
     webhook_event,
 )
@@ -164,6 +165,23 @@ def test_contents_of_attachments_live_as_long_as_a_mail_names_them(clean: SqlBen
     list(purge(store, Periods.parse(""), now=NOW))
     with clean.begin() as connection:
         assert connection.execute(select(email_attachment.c.digest)).all() == []
+
+
+def test_an_ordering_key_lives_as_long_as_something_waits_under_it(clean: SqlBench, store: Store) -> None:
+    with clean.begin() as connection:
+        connection.execute(delete(ordering_lane))
+        for name in ("user-1", "user-2", "user-3"):
+            at = NOW if name == "user-3" else _LONG_AGO
+            connection.execute(insert(ordering_lane).values(ordering_key=name, enqueued_at=at))
+    for name, state in (("user-1", State.PENDING), ("user-2", State.ACCEPTED)):
+        number = put(clean, name, state, NOW)
+        with clean.begin() as connection:
+            mine = update(outgoing_email).where(outgoing_email.c.id == number)
+            connection.execute(mine.values(ordering_key=name))
+    assert store.purge_lanes(before=NOW, limit=10) == 1
+    with clean.begin() as connection:
+        left = set(connection.execute(select(ordering_lane.c.ordering_key)).scalars())
+    assert left == {"user-1", "user-3"}
 
 
 def test_events_that_are_done_with_and_old_looks_go(clean: SqlBench, store: Store) -> None:
