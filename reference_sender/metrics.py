@@ -206,8 +206,10 @@ class Metrics:
         # Every series that an alarm looks at is there from the first moment: an increase from nowhere is none.
         for state in ENDS:
             self._counters["outbox_decisions_total"].labels(state.value)
-        for event in TROUBLE:
+        for event in (*TROUBLE, "late"):
             self._counters["outbox_trouble_total"].labels(event)
+        for state in ENDS:
+            self._counters["outbox_reconciled_total"].labels(state.value)
         self._registry.register(_Lookups(readings))
         ProcessCollector(registry=self._registry)
 

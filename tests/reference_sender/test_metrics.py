@@ -91,6 +91,7 @@ def test_every_metric_of_the_table_is_there_and_no_other(metrics: Metrics, sende
 def test_nothing_that_an_alarm_looks_at_comes_from_nowhere(metrics: Metrics) -> None:
     now = values(metrics)
     assert now["outbox_decisions_total", "dead"] == now["outbox_trouble_total", "unexpected"] == 0
+    assert now["outbox_trouble_total", "late"] == now["outbox_reconciled_total", "accepted"] == 0
 
 
 def test_a_decision_is_counted_with_its_answer_and_its_time(metrics: Metrics) -> None:
