@@ -658,7 +658,7 @@ def thoroughly(history: History, policy: Policy) -> list[Finding]:
         findings += again_after_refusal(history, [recipient])
         findings += too_early(history, recipient)
         findings += too_often(history, recipient)
-    return findings + pressed(history) + flooded(history)
+    return findings
 
 
 def never_in_doubt(history: History) -> list[str]:

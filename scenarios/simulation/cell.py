@@ -462,6 +462,8 @@ def findings_of(
 ) -> list[Finding]:
     """Return what is wrong with the history of a cell: the same questions on every level."""
     findings = checks.thoroughly(history, profile.policy)
+    # Here it is known what was said to everybody, and who died over it.
+    findings += checks.pressed(history) + checks.flooded(history)
     # Scripts are short and end in health: who gives up or parks needs a reason that the provider gave. What it gave
     # one who was in the middle of a mail when it died, it could not write down.
     if not provider_died:

@@ -51,8 +51,9 @@ def test_a_spoiled_history_is_seen_as_what_it_is(name: str) -> None:
 
 
 def test_each_kind_that_a_history_can_show_is_spoiled_in_some_way() -> None:
-    """Two kinds need a scenario that says what had to arrive, or who was asked to stop."""
-    assert set(checks.KINDS) - {kind for _, kind in CORRUPTIONS.values()} == {"given up", "abandoned"}
+    """Others need to be told what had to arrive and when, who was asked to stop, or what was said to everybody."""
+    told = {"given up", "abandoned", "pressed", "flooded", "too fast", "late"}
+    assert set(checks.KINDS) - {kind for _, kind in CORRUPTIONS.values()} == told
 
 
 def test_the_good_ones_are_of_every_sort() -> None:

@@ -26,7 +26,7 @@ from scenarios.simulation.byteless.sender import Sender
 from scenarios.simulation.cast import REFERENCE
 from scenarios.simulation.cell import Cell
 from scenarios.simulation.processes import CrashPoint
-from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.profiles import BY_ID, PROFILES
 
 UNMARKED = "tests.scenarios.simulation.planted:unmarked"
 
@@ -129,7 +129,7 @@ def test_a_size_is_what_it_says(size: Size) -> None:
 
     assert len({each.id for each in listed}) == len(listed)
     assert [len(each.script) for each in listed] == sorted(len(each.script) for each in listed)
-    assert {each.profile for each in listed} == set(BY_ID)
+    assert {each.profile for each in listed} == {each.id for each in PROFILES}
     scripts = {each.script for each in listed if each.profile == "http-keys"}
     names = set(BY_WIRE["http"])
     if size is Size.PAIRS:
