@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -68,6 +69,16 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Where a sender hears what became of its mails (`[webhooks]`)."""
+
+    url: str
+    command: tuple[str, ...] = ()
+    """A process of its own that takes them in; empty: the workers do."""
+    ready_line: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """How long the sender takes for things, so that waiting for it is bounded. All in seconds."""
 
@@ -104,6 +115,7 @@ class SenderFile:
     timing: Timing
     broken: tuple[str, ...] = ()
     """Promise ids that a known-bad sender is expected to break (`[expect] broken`)."""
+    webhooks: Hooks | None = None
     timed: bool = True
     """False if the file has no [timing]: all waits are then those of a slow sender."""
 
@@ -132,6 +144,7 @@ _SHAPE: dict[str, dict[str, type | tuple[type, ...]]] = {
     "start": {"command": list, "ready_line": str},
     "enqueue": {"command": list, "http": str, "process": list},
     "status": {"command": list, "http": str, "process": (bool, list)},
+    "webhooks": {"url": str, "command": list, "ready_line": str},
     "stop": {"signal": str, "timeout_s": (int, float)},
     "reset": {"command": list},
     "env": {},
@@ -180,6 +193,7 @@ PLACEHOLDERS = (
     "database_url",
     "workdir",
     "webhook_secret",
+    "webhook_port",
     "profile",
     "python",
     "here",
@@ -228,6 +242,7 @@ def read_sender(path: Path) -> SenderFile:
         )
     if abilities.get("status", status is not None) and status is None:
         raise SenderError(f"{path}: [abilities] status = true needs a table [status] that says how to ask")
+    hooks = _hooks(path, tables.get("webhooks"), wanted=abilities.get("webhooks", False))
     env = tables.get("env", {})
     for name, value in env.items():
         if not isinstance(value, str):
@@ -251,6 +266,7 @@ def read_sender(path: Path) -> SenderFile:
         policy=policy,
         timing=_timing(path, tables.get("timing", {})),
         broken=_texts(path, "expect", "broken", tables.get("expect", {}).get("broken", [])),
+        webhooks=hooks,
         timed=bool(tables.get("timing")),
     )
     for where, texts in (
@@ -258,6 +274,7 @@ def read_sender(path: Path) -> SenderFile:
         ("[enqueue]", (*enqueue.command, *enqueue.process, enqueue.http or "")),
         ("[status]", (*status.command, *status.process, status.http or "") if status else ()),
         ("[reset] command", file.reset),
+        ("[webhooks]", (hooks.url, *hooks.command) if hooks else ()),
         *((f"[env] {name}", (value,)) for name, value in file.env),
     ):
         for each in texts:
@@ -322,6 +339,25 @@ def _door(path: Path, table: str, content: Mapping[str, Any], of_enqueue: tuple[
     )
 
 
+def _hooks(path: Path, content: Mapping[str, Any] | None, *, wanted: bool) -> Hooks | None:
+    if content is None:
+        if wanted:
+            raise SenderError(
+                f"{path}: [abilities] webhooks = true needs a table [webhooks] with the url where events are told"
+            )
+        return None
+    url = content.get("url", "")
+    if not re.match(r"https?://", url):
+        raise SenderError(
+            f"{path}: [webhooks] url is {url!r}; right would be an address like 'http://127.0.0.1:{{webhook_port}}/hooks'"
+        )
+    return Hooks(
+        url=url,
+        command=_texts(path, "webhooks", "command", content.get("command", [])),
+        ready_line=content.get("ready_line"),
+    )
+
+
 def _texts(
     path: Path, table: str, key: str, value: Sequence[Any], *, filled: bool = False
 ) -> tuple[str, ...]:
@@ -366,6 +402,14 @@ def _meant(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
 def fill(text: str, places: Mapping[str, str]) -> str:
     """Put values in the places of their names; anything else in braces stays as it is (JSON, shell)."""
     return _PLACEHOLDER.sub(lambda found: places.get(found[1], found[0]), text)
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on just now."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port: int = asked.getsockname()[1]
+        return port
 
 
 def kill_groups(notes: Path) -> None:
@@ -599,6 +643,7 @@ class Sender:
     workdir: Path
     workers: list[Running] = field(default_factory=list)
     _talker: Running | None = None
+    _ear: Running | None = None
     _started: int = 0
 
     def __enter__(self) -> Self:
@@ -622,8 +667,26 @@ class Sender:
         for worker in fresh:
             self._await_ready(worker, deadline)
 
-    def _await_ready(self, worker: Running, deadline: float) -> None:
-        wanted = self.file.ready_line
+    def start_hearing(self) -> None:
+        """Start the process that takes webhooks in, if there is one besides the workers."""
+        hooks = self.file.webhooks
+        if hooks is not None and hooks.command and self._ear is None:
+            self._ear = self._spawn("webhooks", hooks.command, lives_on=True)
+            self._await_ready(self._ear, monotonic_s() + self.file.timing.start_s, hooks)
+
+    def kill_hearing(self) -> None:
+        """kill -9 for whoever takes webhooks in."""
+        hooks = self.file.webhooks
+        if self._ear is not None:
+            self._ear.kill()
+            self._ear = None
+        elif hooks is not None and not hooks.command:
+            self.kill()
+
+    def _await_ready(self, worker: Running, deadline: float, hooks: Hooks | None = None) -> None:
+        command, wanted, table = self.file.start, self.file.ready_line, "start"
+        if hooks is not None:
+            command, wanted, table = hooks.command, hooks.ready_line, "webhooks"
         up = wait_until(
             lambda: (
                 True
@@ -637,17 +700,18 @@ class Sender:
         )
         if up or (wanted is None and up is None):
             return
-        words = " ".join(self.file.start)
+        words = " ".join(command)
+        what = "the worker" if table == "start" else "the process"
         if up is False:
             code = worker.process.returncode
             last = worker.last_words()
-            last += self._not_found(last, self.file.start)
-            sentence = f"the worker {words!r} ended at once with exit code {code}"
+            last += self._not_found(last, command)
+            sentence = f"{what} {words!r} ended at once with exit code {code}"
         else:
             last = worker.last_words()
-            sentence = f"the worker {words!r} did not say {wanted!r} within {self.file.timing.start_s:g} s"
+            sentence = f"{what} {words!r} did not say {wanted!r} within {self.file.timing.start_s:g} s"
         self.kill()
-        raise SenderError(f"{self.file.path}: [start] {sentence}{last}")
+        raise SenderError(f"{self.file.path}: [{table}] {sentence}{last}")
 
     def kill(self) -> None:
         """kill -9 for every worker and everything they started."""
@@ -705,6 +769,7 @@ class Sender:
     def close(self) -> None:
         """End everything that was started here."""
         self.kill()
+        self.kill_hearing()
         self.kill_talker()
         kill_marked(RUN, str(self.workdir), below=True)
 
@@ -815,6 +880,8 @@ class Sender:
         name = f"{what}-{self._started}"
         env[RUN] = f"{self.workdir}/{name}"
         awaited = self.file.ready_line if what == "worker" else None
+        if what == "webhooks" and self.file.webhooks is not None:
+            awaited = self.file.webhooks.ready_line
         try:
             process = subprocess.Popen(
                 words,

@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from scenarios.checks import Finding
+from scenarios.history import History
+from simulator.provider.notices import Spoilt
 from simulator.provider.obligations import Reported
 
 #: Every kind of finding about what was told, and what it says.
@@ -101,10 +103,11 @@ class Mind:
 
 def judge(told: Sequence[Telling], mind: Mind) -> list[Finding]:
     """Everything that is wrong."""
-    return [*_answers(told), *_facts(told, mind), *_addresses(told, mind)]
+    return [*answers(told), *_facts(told, mind), *_addresses(told, mind)]
 
 
-def _answers(told: Sequence[Telling]) -> Iterator[Finding]:
+def answers(told: Sequence[Telling]) -> Iterator[Finding]:
+    """What is wrong with what was said to requests."""
     for each in told:
         for request in each.requests:
             unbelievable = request.flaws & UNBELIEVABLE
@@ -162,3 +165,32 @@ def _addresses(told: Sequence[Telling], mind: Mind) -> Iterator[Finding]:
 
 def _finding(kind: str, told: Telling, sentence: str) -> Finding:
     return Finding(kind=kind, recipient=told.recipient or "", sentence=f"{told.event_id}: {sentence}")
+
+
+def stands(history: History, recipient: str, wanted: str, *, kind: str = "event lost") -> list[Finding]:
+    """The sender says that the mail stands somewhere else than the events tell."""
+    said = {each.delivery for each in history.said if each.recipient.lower() == recipient.lower()}
+    if said == {wanted}:
+        return []
+    words = ", ".join(sorted(str(each) for each in said)) or "nothing"
+    return [Finding(kind=kind, recipient=recipient, sentence=f"told {wanted}, and it says: {words}")]
+
+
+def tellings_from(deliveries: Sequence[Mapping[str, Any]]) -> list[Telling]:
+    """Read the control API's `deliveries`. What an event is about is not in there."""
+    told = []
+    for each in deliveries:
+        requests = tuple(Request(flaws=frozenset(t["flaws"]), status=t["status"]) for t in each["tries"])
+        alone = len(each["events"]) == 1
+        for event in each["events"]:
+            told.append(
+                Telling(
+                    event_id=event["id"],
+                    kind=None,
+                    at=datetime.fromisoformat(each["due_at"]),
+                    recipient=event["recipient"],
+                    readable=not (alone and any(Spoilt.BODY in request.flaws for request in requests)),
+                    requests=requests,
+                )
+            )
+    return told

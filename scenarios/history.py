@@ -80,6 +80,8 @@ class Said:
     provider_id: str | None = None
     reason: str | None = None
     """Why it is where it is, in words for a person; None: this sender has no place for that."""
+    delivery: str | None = None
+    """Where the mail stands, by what the provider told afterwards; None: nothing was told, or it is not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +257,7 @@ def said_from(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
                 state=state,
                 attempts=attempts if isinstance(attempts, int) else None,
                 provider_id=row.get("provider_id"),
+                delivery=row.get("delivery") if isinstance(row.get("delivery"), str) else None,
             )
         )
     return tuple(said)

@@ -7,6 +7,7 @@ A scenario tells a story with these verbs: `plan`, `start`, `enqueue`, `await_he
 
 from __future__ import annotations
 
+import base64
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from scenarios import checks
-from scenarios.adapter import Sender, SenderError, SenderFile, Stopped
+from scenarios.adapter import Sender, SenderError, SenderFile, Stopped, fill, free_port
 from scenarios.checks import Finding, Policy
 from scenarios.clock import monotonic_s, now, wait_until
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
@@ -27,6 +28,10 @@ from simulator.provider.obligations import Obligation, Reported
 
 #: A look at everything (ledger, attempts, status) costs some milliseconds; this often is enough.
 LOOK_EVERY_S = 0.15
+#: What the provider signs with: Standard Webhooks wants 24 to 64 bytes.
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"a secret of the certification, 36 b.").decode()
+#: When an event is told again that was not taken, in seconds: soon, and for long enough.
+TOLD_AGAIN_S = (0.3,) * 60
 TIMELINE_LIMIT = 80
 
 #: Said where the half of a promise that is about reports could not be judged.
@@ -35,6 +40,8 @@ NOBODY_TO_ASK = "whether it is reported as failed was not judged: no [status]"
 CANNOT_BE_ASKED = "the sender cannot be asked: no [status]"
 
 More = Callable[[History], list[Finding]]
+#: States of a delivery after which nothing more is told.
+_TOLD = frozenset({"delivered", "failed", "lost", "dropped"})
 
 
 class Broken(AssertionError):
@@ -73,6 +80,7 @@ class Stage:
         self.policy = _policy(rehearsal.file, rehearsal.profile)
         self._name = rehearsal.name
         self.workdir = workdir
+        self._webhook_port = free_port() if rehearsal.file.webhooks is not None else 0
         self.sender = Sender(file=self.file, places=self._places(), workdir=workdir)
         self._owed: dict[tuple[str, str], Obligation] = {}
         self._marks: list[Mark] = []
@@ -108,7 +116,8 @@ class Stage:
             "smtp_password": "any-password",
             "database_url": f"sqlite:///{self.workdir / 'outbox.db'}",
             "workdir": str(self.workdir),
-            "webhook_secret": "whsec_c2NlbmFyaW8=",
+            "webhook_secret": WEBHOOK_SECRET,
+            "webhook_port": str(self._webhook_port),
             "profile": self.profile,
             "python": sys.executable,
             "here": str(self.file.path.resolve().parent),
@@ -141,6 +150,44 @@ class Stage:
         """Start workers."""
         self.sender.start(count)
         self._mark("sender", f"{count} worker{'s' if count > 1 else ''} started")
+
+    def hear(self, **settings: Any) -> None:
+        """Let the sender hear what becomes of its mails; `settings`: more keys of the table [webhooks] of a plan."""
+        hooks = self.file.webhooks
+        assert hooks is not None, "presume webhooks"
+        self.sender.start_hearing()
+        self.service.control.set_webhook(
+            fill(hooks.url, self._places()),
+            secret=WEBHOOK_SECRET,
+            schedule_s=list(TOLD_AGAIN_S),
+            jitter=0,
+            timeout_s=3,
+            **settings,
+        )
+        self._mark("sender", "hears webhooks")
+
+    def kill_hearing(self) -> None:
+        """kill -9 for whoever hears."""
+        self.sender.kill_hearing()
+        self._mark("harness", "kill -9 to whoever hears webhooks")
+
+    def await_told(self, type_: str, mail: Mail) -> list[dict[str, Any]]:
+        """Wait until events of this type about a mail are told or given up; return every delivery there is."""
+
+        def told() -> list[dict[str, Any]] | None:
+            found = self.service.control.deliveries()
+            about = [
+                each["state"] in _TOLD
+                for each in found
+                for event in each["events"]
+                if event["type"] == type_ and event["recipient"] == mail.recipients[0]
+            ]
+            return found if about and all(about) else None
+
+        found = wait_until(told, timeout_s=self._patience_s, every_s=LOOK_EVERY_S)
+        if found is None:
+            self._mark("harness", f"no {type_} was told to the end", mail.recipients[0])
+        return found or self.service.control.deliveries()
 
     def enqueue(
         self, mail: Mail, *, rollback: bool = False, owed: bool = True, copies: int = 1, alone: bool = False

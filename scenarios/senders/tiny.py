@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scenarios.clock import now, wait_s
+from scenarios.senders import tiny_ear
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS mail (
@@ -60,7 +61,7 @@ class Row:
     taken_over: bool
 
 
-class TinySender:
+class TinySender(tiny_ear.Ear):
     """The sender; known-bad ones override one method."""
 
     profile = os.environ.get("TINY_PROFILE", "http")
@@ -75,6 +76,7 @@ class TinySender:
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = NORMAL")
         self.db.execute(SCHEMA)
+        self.db.execute(tiny_ear.SCHEMA)
         self.stopping = False
 
     # --- the application's side ---------------------------------------------------------------------
@@ -108,7 +110,8 @@ class TinySender:
     def status(self) -> dict[str, Any]:
         rows = self.db.execute("SELECT key, recipient, state, attempts, provider_id FROM mail").fetchall()
         names = ("key", "recipient", "state", "attempts", "provider_id")
-        return {"ok": True, "mails": [dict(zip(names, row, strict=True)) for row in rows]}
+        mails = [dict(zip(names, row, strict=True)) for row in rows]
+        return {"ok": True, "mails": [each | {"delivery": self.stands(each["recipient"])} for each in mails]}
 
     # --- the worker ---------------------------------------------------------------------------------
 
@@ -193,6 +196,7 @@ class TinySender:
                 row.recipient,
             ),
         )
+        self.believe()
 
     # --- HTTP ---------------------------------------------------------------------------------------
 
@@ -342,12 +346,12 @@ def seconds(retry_after: str | None) -> float:
 
 
 def run(kind: type[TinySender], arguments: Sequence[str]) -> int:
-    """`work` or `talk`."""
-    if list(arguments) not in (["work"], ["talk"]):
-        sys.stderr.write("usage: work | talk\n")
+    """`work`, `talk` or `hear`."""
+    if list(arguments) not in (["work"], ["talk"], ["hear"]):
+        sys.stderr.write("usage: work | talk | hear\n")
         return 2
     sender = kind()
-    sender.work() if arguments[0] == "work" else sender.talk()
+    {"work": sender.work, "talk": sender.talk, "hear": sender.hear}[arguments[0]]()
     return 0
 
 

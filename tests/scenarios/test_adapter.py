@@ -65,6 +65,12 @@ def written(path: Path, text: str) -> Path:
         (GOOD + "[abilities]\nstatus = true\n", "needs a table [status]"),
         (GOOD + '[env]\nURL = "{http_ulr}"\n', "[env] URL has an unknown placeholder {http_ulr}"),
         (GOOD + '[env]\nURL = "{http_ulr}"\n', "did you mean 'http_url'?"),
+        (GOOD + "[abilities]\nwebhooks = true\n", "needs a table [webhooks] with the url"),
+        (
+            GOOD + '[webhooks]\nurl = "localhost:1"\n',
+            "[webhooks] url is 'localhost:1'; right would be an address",
+        ),
+        (GOOD + '[webhooks]\nurl = "http://x:{webhook_prt}/"\n', "did you mean 'webhook_port'?"),
         (GOOD + "[env]\nPORT = 25\n", "[env] PORT is 25; right would be a text in quotes"),
         ("sender = 3\n", "sender is 3; right would be a table [sender]"),
     ],
@@ -98,7 +104,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert file.stop_signal.name == "SIGTERM"
 
 
-@pytest.mark.parametrize("name", ["reference", "tiny"])
+@pytest.mark.parametrize("name", ["reference", "tiny", "tiny_hearing"])
 def test_the_shipped_files_are_right(name: str) -> None:
     """Ours can be read, too."""
     file = read_sender(Path(adapter.__file__).parent / "senders" / f"{name}.toml")

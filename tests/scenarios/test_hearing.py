@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.hearing import KINDS, Mind, Request, Telling, judge, kind_of
+from scenarios.hearing import KINDS, Mind, Request, Telling, answers, judge, kind_of, stands, tellings_from
+from scenarios.history import History, Said
 from simulator.provider.obligations import Reported
 from tests.reference_sender.samples import NOW
 
@@ -107,3 +108,26 @@ def test_events_are_known_by_their_names() -> None:
     assert kind_of("email.bounced", {"bounce": "soft"}) == "soft_bounce"
     assert kind_of("email.complained", {}) == "complaint"
     assert kind_of("email.painted", {}) is None
+
+
+def test_deliveries_of_the_control_api_are_read() -> None:
+    event = {"id": "evt_1", "type": "email.bounced", "source": "evt_1", "recipient": BOB, "email_id": "m1"}
+    tries = [{"status": 401, "flaws": ["bad_signature"]}, {"status": 204, "flaws": []}]
+    facts = {"due_at": NOW.isoformat(), "events": [event], "tries": tries}
+    (told,) = tellings_from([facts])
+    assert (told.event_id, told.recipient, told.readable, told.acknowledged) == ("evt_1", BOB, True, True)
+    assert list(answers([told])) == []
+    (spoilt,) = tellings_from([facts | {"tries": [{"status": 400, "flaws": ["malformed"]}]}])
+    assert not spoilt.readable
+    both = tellings_from(
+        [facts | {"events": [event, event], "tries": [{"status": 400, "flaws": ["malformed"]}]}]
+    )
+    assert [each.kind for each in answers(both)] == ["refused", "refused"]
+
+
+def test_where_a_mail_stands_is_what_the_sender_says() -> None:
+    said = Said(key="k", recipient=BOB, state=Reported.ACCEPTED, delivery="hard_bounce")
+    assert stands(History(said=(said,)), BOB.upper(), "hard_bounce") == []
+    (finding,) = stands(History(said=(said,)), BOB, "delivered", kind="news erased")
+    assert (finding.kind, finding.sentence) == ("news erased", "told delivered, and it says: hard_bounce")
+    assert len(stands(History(), BOB, "delivered")) == 1

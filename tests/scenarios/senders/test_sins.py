@@ -223,6 +223,55 @@ def over_smtp(self, row):
 """,
         breaks=("smtp.business.equal-content",),
     ),
+    # What a sender without these keeps of all this is asked in test_tiny_ear.py, once.
+    "believes every webhook": Sin(
+        methods="def genuine(self, headers, body): return True",
+        breaks=("http.webhooks.genuine",),
+        file="tiny_hearing",
+    ),
+    "acknowledges what it has not kept yet": Sin(
+        methods="""
+def keep(self, rows):
+    self.later = [*self.__dict__.get("later", ()), *rows]
+    if len(self.later) > 50:
+        super().keep(self.later)
+""",
+        breaks=("http.webhooks.kept",),
+        file="tiny_hearing",
+    ),
+    "believes the last event": Sin(
+        methods="def weigh(self, kinds): return kinds[-1] if kinds else None",
+        breaks=("http.webhooks.worse-news",),
+        file="tiny_hearing",
+    ),
+    "refuses a batch for one item": Sin(
+        methods="def unreadable(self): return 400",
+        breaks=("http.webhooks.neighbours",),
+        file="tiny_hearing",
+    ),
+    "refuses what it does not know": Sin(
+        methods="""
+def answer(self, headers, body):
+    known = [to for (to,) in self.db.execute("SELECT recipient FROM mail")]
+    return super().answer(headers, body) if any(to.encode() in body for to in known) else 404
+""",
+        breaks=("http.webhooks.unknown-mail",),
+        file="tiny_hearing",
+    ),
+    "forgets what comes early": Sin(
+        methods="""
+def keep(self, rows):
+    sent = {to for (to,) in self.db.execute("SELECT recipient FROM mail WHERE state = 'accepted'")}
+    super().keep([row for row in rows if row[1] in sent])
+""",
+        breaks=("http.webhooks.early",),
+        file="tiny_hearing",
+    ),
+    "lets a doubt stand": Sin(
+        methods="def believe(self): pass",
+        breaks=("smtp.webhooks.settles-doubt",),
+        file="tiny_hearing",
+    ),
 }
 
 

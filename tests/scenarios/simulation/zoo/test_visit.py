@@ -9,6 +9,7 @@ from scenarios import checks
 from scenarios.promises import BY_NAME
 from scenarios.simulation.exhaustive import PROFILE_OF
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.zoo.intake import INTAKES
 from scenarios.simulation.zoo.visit import ALL, zoo
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
@@ -52,6 +53,8 @@ NOT_IN_THE_WORLD = {
 def test_every_promise_has_a_sender_here_that_breaks_it() -> None:
     """Except those for which a world is too small; the black box has bad senders for every promise."""
     here = {name for sender in ALL for name in sender.promises}
+    # Who hears webhooks badly has a zoo of his own, and storms in place of cells.
+    here |= {name for bad in INTAKES for name in bad.promises}
     profiles = {block.profile for sender in ALL for block in sender.blocks}
     # What is promised for every cell of a profile is broken by whoever is caught in one of them.
     here |= {name for name, profile in PROFILE_OF.items() if profile in profiles}
