@@ -27,7 +27,7 @@ from scenarios import checks
 from scenarios.checks import Finding, Policy
 from scenarios.history import History
 from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.cell import CALM_S, STILL_S, history_of, plan_of, trace_of, until_settled_or
+from scenarios.simulation.cell import CALM_S, STILL_S, history_of, trace_of, until_settled_or
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender, WorldSender
@@ -133,7 +133,7 @@ class Run:
             self.sender.prepare()
             self._disk.keep("empty")
         self._disk.put_back("empty")
-        setup = read_plan(plan_of(self.profile, ()), "the profile")
+        setup = read_plan(self._document([]), "the profile")
         self.world = World(seed=self._seed, setup=setup)
         self._stack.enter_context(self.world)
         self.recorder = Recorder(self.world, self.sender.said)
@@ -274,11 +274,16 @@ class Run:
         rule: dict[str, Any] = {"name": step.name, "dialect": self.profile.wire, **behaviour.rule}
         if step.count and not behaviour.refuses:
             rule["times"] = step.count
-        document = {"seed": 1, "rule": [rule] if behaviour.rule else [], **self.profile.provider}
+        self._set_up([rule] if behaviour.rule else [])
+
+    def _document(self, rules: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the plan of the provider with these rules (its JSON form)."""
+        return {"seed": 1, "rule": rules, **self.profile.provider}
+
+    def _set_up(self, rules: list[dict[str, Any]]) -> None:
         assert self.world.service is not None
-        self.world.service.provider.set_up(
-            DEFAULT_ACCOUNT, read_plan(document, "the step"), self.world.clock.now()
-        )
+        document = read_plan(self._document(rules), "the step")
+        self.world.service.provider.set_up(DEFAULT_ACCOUNT, document, self.world.clock.now())
 
     def heal(self, step: Step) -> None:
         """The provider is healthy again."""

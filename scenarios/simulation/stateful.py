@@ -56,12 +56,14 @@ class Machine(RuleBasedStateMachine):
     sender: ClassVar[WorldSender]
     disk: ClassVar[Disk]
     tried: ClassVar[int] = 0
+    run: ClassVar[type[Run]] = Run
+    """The kind of world that takes the steps."""
 
     def __init__(self) -> None:
         super().__init__()
         type(self).tried += 1
         self.is_broken = False
-        self.world = Run(self.profile, self.sender, self.disk).__enter__()
+        self.world = self.run(self.profile, self.sender, self.disk).__enter__()
 
     def teardown(self) -> None:
         """Calm, and a look at what must have come of everything. Then the world is over."""
@@ -201,11 +203,18 @@ class Search:
 
 
 def search(
-    profile: str, sender: WorldSender, disk: Disk, *, examples: int, dice: int = 1, steps: int = STEPS
+    profile: str,
+    sender: WorldSender,
+    disk: Disk,
+    *,
+    examples: int,
+    dice: int = 1,
+    steps: int = STEPS,
+    kind: type[Machine] = Machine,
 ) -> Search:
     """Play so many schedules, or up to the first that breaks something. The same dice, the same schedules."""
     machine: type[Machine] = type(
-        "WorldMachine", (Machine,), {"profile": BY_ID[profile], "sender": sender, "disk": disk, "tried": 0}
+        "WorldMachine", (kind,), {"profile": BY_ID[profile], "sender": sender, "disk": disk, "tried": 0}
     )
     budget = settings(
         max_examples=examples,

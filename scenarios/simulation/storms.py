@@ -123,7 +123,12 @@ def plan_of(storm: Storm) -> dict[str, Any]:
         for who, (fate, after_s) in FATES.items()
     ]
     rules += [{"name": f"{n}: {storm.name}", **rule} for n, rule in enumerate(storm.rules, 1)]
-    webhooks = {
+    return {"seed": 1, "rule": rules, "webhooks": webhooks_of(storm), **profile.provider}
+
+
+def webhooks_of(storm: Storm) -> dict[str, Any]:
+    """Return the table [webhooks] of a storm."""
+    return {
         "url": f"http://intake:{INTAKE_PORT}/webhooks",
         "secret": SECRET,
         "timeout_s": 5.0,
@@ -131,7 +136,6 @@ def plan_of(storm: Storm) -> dict[str, Any]:
         "jitter": 0,
         **storm.webhooks,
     }
-    return {"seed": 1, "rule": rules, "webhooks": webhooks, **profile.provider}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,7 +241,7 @@ async def _story(world: World, storm: Storm, sender: ListeningSender, crash: Cra
             await asyncio.sleep(1.0)
             successor = _start_intake(world, sender, None)
         settled = _is_over(world, storm, sender)
-    told = tuple(_tellings(world))
+    told = tuple(tellings(world))
     findings = hearing.judge(told, sender.mind())
     if not settled:
         sentence = "things still moved when the storm should have been over"
@@ -274,16 +278,25 @@ def _courier(world: World) -> Any:
     return world.service.outgoing.couriers.of(DEFAULT_ACCOUNT, "webhook")
 
 
-def _is_over(world: World, storm: Storm, sender: ListeningSender) -> bool:
+def is_told(world: World) -> bool:
+    """Tell whether everything that happened, and will happen, is told to the end."""
     account, courier = _account(world), _courier(world)
-    unsettled = UNSETTLED[BY_ID[storm.profile].policy]
+    if courier is None:
+        return account.aftermath.events.next_at() is None
     return (
-        courier is not None
-        and courier.deliveries.waiting == 0
+        courier.deliveries.waiting == 0
         # What waits for company in a batch is no delivery yet.
         and courier.deliveries.next_at(courier.channel.terms(account).batching) is None
         and account.aftermath.events.next_at() is None
-        and all(each.state is AttemptState.CLOSED for each in account.attempts.values())
+    )
+
+
+def _is_over(world: World, storm: Storm, sender: ListeningSender) -> bool:
+    unsettled = UNSETTLED[BY_ID[storm.profile].policy]
+    return (
+        _courier(world) is not None
+        and is_told(world)
+        and all(each.state is AttemptState.CLOSED for each in _account(world).attempts.values())
         and all(each.state not in unsettled for each in sender.said())
         and sender.undone() == 0
     )
@@ -295,8 +308,10 @@ def told_notices(world: World) -> Iterator[Any]:
         yield from delivery.notices
 
 
-def _tellings(world: World) -> Iterator[Telling]:
-    for delivery in _courier(world).deliveries.all.values():
+def tellings(world: World) -> Iterator[Telling]:
+    """Yield every event that the provider had to tell, with what it was answered."""
+    courier = _courier(world)
+    for delivery in () if courier is None else courier.deliveries.all.values():
         requests = tuple(Request(flaws=frozenset(each.flaws), status=each.status) for each in delivery.tries)
         for notice in delivery.notices:
             event, data = notice.event, notice.event.data()
