@@ -10,9 +10,21 @@ import pytest
 from reference_sender.life import State
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
-from scenarios.simulation.senders import Disk
-from scenarios.simulation.storms import BY_NAME, STORMS, ListeningSender, Storm, play, points, sweep
-from scenarios.simulation.world import silence
+from scenarios.simulation.senders import Disk, Owed
+from scenarios.simulation.storms import (
+    BY_NAME,
+    FATES,
+    INTAKE_HOST,
+    STORMS,
+    ListeningSender,
+    Storm,
+    plan_of,
+    play,
+    points,
+    sweep,
+)
+from scenarios.simulation.world import World, silence
+from simulator.config import read_plan
 from simulator.provider.obligations import Reported
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
@@ -85,3 +97,38 @@ def test_crash_points_are_those_that_were_passed(tmp_path: Path) -> None:
     found = points(played, ("commit", "step"))
     assert len(found) == played.steps + sum(n for (kind, _), n in played.passed.items() if kind == "commit")
     assert "nobody dies" in str(played)
+
+
+def test_bounces_and_complaints_that_come_back_by_mail_are_heard(tmp_path: Path) -> None:
+    """Over SMTP there may be no webhooks at all: the provider's reports go to the sender's own door for mail."""
+    profile = BY_ID["smtp-at-most-once"]
+    disk = Disk(tmp_path)
+    listener = ListeningSender(
+        disk=disk,
+        profile=profile,
+        intake_options={"listen": None, "bounces": f"smtp:{INTAKE_HOST}:2525", "patience_s": 60.0},
+    )
+    listener.prepare()
+    plan = plan_of(BY_NAME["nothing wrong"]) | {"returns": {"smtp": f"{INTAKE_HOST}:2525"}}
+    del plan["webhooks"]
+    with World(seed=1, setup=read_plan(plan, "test")) as world:
+
+        async def story() -> None:
+            for number, who in enumerate(FATES, 1):
+                owed = Owed(ref=f"order-{number}", recipients=(f"{who}.{number}@example.com",))
+                world.process("application").run(listener.enqueue, world, owed)
+            await world.start_provider()
+            world.process("intake").spawn(listener.hear, world)
+            world.process("worker").spawn(listener.work, world)
+            await world.until(lambda: len(listener.mind().facts) == 3, within_s=300.0)
+
+        world.run(story)
+        mind = listener.mind()
+        disk.look_away()
+        assert world.complaints == []
+    assert mind.standing == {
+        "bob.2@example.com": "hard_bounce",
+        "cyd.3@example.com": "soft_bounce",
+        "eve.4@example.com": "complaint",
+    }
+    assert mind.suppressed == {"bob.2@example.com", "eve.4@example.com"}
