@@ -31,5 +31,9 @@ def test_the_sender_in_the_documentation_is_certified(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     certificate = certificate_in(tmp_path / "out")
     assert certificate["result"] == "certified"
-    skipped = {each for each in by_status(certificate, "skip") if ".exhaustive." not in each}
-    assert skipped == {"http.recipients.one-refused", "http.workers.sigterm"}
+    skipped = by_status(certificate, "skip")
+    families = (".exhaustive.", ".webhooks.")
+    assert {each for each in skipped if not any(family in each for family in families)} == {
+        "http.recipients.one-refused",
+        "http.workers.sigterm",
+    }
