@@ -117,6 +117,21 @@ def measure_ledger(folder: Path, mails: int, seconds: float) -> None:
     Console(width=110).print(table)
 
 
+def measure_memory(folder: Path, mails: int) -> None:
+    """Hand over so many mails and print what the server holds meanwhile; what it keeps of the newest is full early on."""
+    table = Table("memory while mail comes in (HTTP)", "mails", "resident, MiB")
+    with served(simulator("memory", str(folder / "memory.db")), "http") as (started, port):
+        table.add_row("0", f"{started.rss_mib():.0f}")
+        taken = load.http(port, 1.0).mails
+        while taken < 10_000:
+            taken += load.http(port, 1.0).mails
+        for quarter in range(5):
+            while taken < quarter * mails / 4:
+                taken += load.http(port, 2.0).mails
+            table.add_row(f"{taken:,}", f"{started.rss_mib():.0f}")
+    Console(width=110).print(table)
+
+
 _QUERIES: dict[str, dict[str, object]] = {
     "": {},
     ", newest first": {"newest_first": True},
