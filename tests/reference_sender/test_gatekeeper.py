@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from reference_sender.gatekeeper import Gatekeeper
+from reference_sender.life import Parcel, State
+from reference_sender.outbox.store import Store
 from reference_sender.policy import gate as gates
 from reference_sender.policy.breaker import BreakerRules, Position
 from reference_sender.policy.bucket import Rate
@@ -16,7 +19,12 @@ from reference_sender.policy.classify import classify
 from reference_sender.policy.evidence import Evidence, Outcome, Phase, Wire
 from reference_sender.policy.gate import NOTHING_KNOWN, GateRules, Shared
 from reference_sender.policy.pace import PaceRules
-from tests.reference_sender.samples import NOW, ManualClock, docket
+from reference_sender.policy.settings import Policy
+from reference_sender.worker import Worker
+from tests.reference_sender.samples import NOW, ManualClock, docket, settings
+from tests.reference_sender.test_worker import FakeTransport, World, store
+
+__all__ = ["store"]
 
 YES = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
 DOWN = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=503)
@@ -159,3 +167,97 @@ def test_mail_waits_in_our_hands_only_in_good_times() -> None:
     bench = Bench()
     bench.tell(DOWN)
     assert not bench.keeper.may_claim_ahead
+
+
+# -- and the worker that asks it -------------------------------------------------------------------------------
+
+
+def gated(store: Store, transport: FakeTransport, concurrency: int, **rules: Any) -> World:
+    """A worker on SQLite that goes by a gate."""
+    world = World(store, transport, Policy.RESEND_SAME_KEY, concurrency=concurrency)
+    world.worker = Worker(
+        store=store,
+        transport=transport,
+        settings=settings(concurrency=concurrency),
+        clock=world.clock,
+        rng=random.Random(1),
+        keeper=Gatekeeper(
+            store=store,
+            rules=GateRules(**rules),
+            pace=PaceRules(most=concurrency),
+            clock=world.clock,
+        ),
+    )
+    return world
+
+
+def test_an_outage_costs_a_few_attempts_and_no_mail_any_of_its_own(store: Store) -> None:
+    world = gated(
+        store, FakeTransport(DOWN, DOWN, DOWN, YES), 1, breaker=BreakerRules(failures=2, pause_s=10)
+    )
+    for number in range(6):
+        world.put(f"order-{number}")
+
+    async def steps() -> None:
+        for _ in range(5):
+            await world.once()
+        assert len(world.transport.sent) == 2, "then it is open"
+        world.clock.advance(10)
+        for _ in range(5):
+            await world.once()
+        assert len(world.transport.sent) == 3, "one probe, which fails"
+        world.clock.advance(20)
+        for _ in range(9):
+            await world.once()
+
+    asyncio.run(asyncio.wait_for(steps(), 30))
+    assert {each.state for each in store.standings()} <= {State.ACCEPTED, State.PENDING}
+    assert len(world.transport.sent) > 4, "it closed"
+    assert max(each.attempts for each in store.standings()) == 1
+
+
+def test_a_code_finds_a_slot_although_bulk_came_first(store: Store) -> None:
+    """Every slot that bulk may have is taken by slow attempts; the code goes at once all the same."""
+    going, sent = asyncio.Event(), list[str]()
+
+    async def slow(parcel: Parcel) -> Evidence:
+        sent.append(parcel.key)
+        await going.wait()
+        return YES
+
+    world = gated(store, FakeTransport(slow), 4, reserved=1)
+    for number in range(50):
+        world.put(f"bulk-{number}", priority=-100)
+
+    async def steps() -> None:
+        await world.worker.work_once()
+        await asyncio.sleep(0)
+        world.put("code", priority=100)
+        await world.worker.work_once()
+        await asyncio.sleep(0)
+        assert world.worker.in_flight == 4
+        going.set()
+        await world.worker.idle()
+
+    asyncio.run(asyncio.wait_for(steps(), 30))
+    assert sorted(sent) == ["bulk-0", "bulk-1", "bulk-2", "code"]
+
+
+def test_a_worker_that_is_held_back_comes_when_the_gate_opens_and_not_at_the_poll(store: Store) -> None:
+    world = gated(store, FakeTransport(YES), 4, rates=(("main", Rate(per_s=0.5, burst=1)),))
+    for number in range(3):
+        world.put(f"order-{number}")
+
+    async def steps() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(world.worker.run(stop))
+        for expected in (1, 2, 3):
+            while sum(each.state is State.ACCEPTED for each in store.standings()) < expected:
+                await asyncio.sleep(0.001)
+                # Far less than a poll in all, and a little more than a token each time.
+                world.clock.advance(0.05)
+        stop.set()
+        await running
+
+    asyncio.run(asyncio.wait_for(steps(), 30))
+    assert world.clock.monotonic() >= 4.0
