@@ -7,7 +7,7 @@ Must not hold: SQL, sockets, the rules themselves (`policy.lookup`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -66,6 +66,7 @@ class Reconciler:
         log: Log = quiet,
         mine: Mine | None = None,
         beat: Callable[[], None] = lambda: None,
+        keep_time: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -74,6 +75,7 @@ class Reconciler:
         self._log = log
         self._mine = mine
         self._beat = beat
+        self._keep_time = keep_time
         self._woken = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -110,6 +112,8 @@ class Reconciler:
 
     async def run_once(self) -> Reconciled:
         """One pass over everything that is due for a look."""
+        if self._keep_time is not None:
+            await self._keep_time()
         parked = await asyncio.to_thread(
             self._store.park_lost,
             now=self._clock.now(),

@@ -8,6 +8,7 @@ Must not hold: anything that happens after start-up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -661,23 +662,25 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     also = (None if watch is None else watch.metrics, traces, alarms)
     heard_by: list[Log] = [parts.log, *(each for each in also if each is not None)]
     log = Both(*heard_by) if len(heard_by) > 1 else parts.log
+    clock, kept = _time(options, parts, store, log)
     workers, reconcilers, closers = [], [], []
     for one in (options, *options.others):
         transport = (parts.transport or _transport)(one)
         lookup = (parts.lookup or _lookup)(one)
-        keeper = parts.gatekeeper(store=store, rules=one.gate, pace=one.pace, clock=parts.clock, log=log)
+        keeper = parts.gatekeeper(store=store, rules=one.gate, pace=one.pace, clock=clock, log=log)
         workers.append(
             parts.worker(
                 store=store,
                 transport=parts.around_transport(transport),
                 settings=one.settings,
-                clock=parts.clock,
+                clock=clock,
                 rng=rng,
                 classify=parts.classify,
                 backoff=parts.backoff,
                 key_of=parts.key_of,
                 log=log,
                 keeper=keeper,
+                **kept,
                 **_beat(watch, "worker", one, one.settings.poll_s),
             )
         )
@@ -685,10 +688,11 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
             parts.reconciler(
                 store=store,
                 settings=one.settings,
-                clock=parts.clock,
+                clock=clock,
                 lookup=lookup,
                 log=log,
                 mine=Mine(provider=one.gate.provider, providers=one.gate.providers),
+                **kept,
                 **_beat(watch, "reconciler", one, one.settings.reconcile_s),
             )
         )
@@ -704,7 +708,13 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
         closers=tuple(closers),
         companions=(),
     )
-    companions = (watch, alarms, _listener(options, sender, log), traces)
+    companions = (
+        watch,
+        alarms,
+        _from_broker(options, sender, log),
+        _from_database(options, sender, log),
+        traces,
+    )
     return replace(sender, companions=tuple(each for each in companions if each is not None))
 
 
@@ -720,7 +730,7 @@ def _traces(options: Options, parts: Parts) -> Traces | None:
     return Traces(exporting(options.traces), now=parts.clock.now)
 
 
-def _beat(watch: Watch | None, loop: str, one: Options, turn_s: float) -> dict[str, Callable[[], None]]:
+def _beat(watch: Watch | None, loop: str, one: Options, turn_s: float) -> dict[str, Any]:
     """The pulse of a loop, where somebody watches it."""
     return {} if watch is None else {"beat": watch.beat_of(f"{loop} of {one.gate.provider}", turn_s)}
 
@@ -759,15 +769,12 @@ def _alarms(options: Options, parts: Parts) -> Alarms | None:
 
 
 class _Waking:
-    """Passes wake-ups from the broker on to the workers, in their loop."""
+    """Passes wake-ups on to the workers, in their loop."""
 
-    def __init__(self, options: Options, sender: Sender, log: Log) -> None:
-        from reference_sender.wakeups import Listener
-
-        assert options.wake_from is not None, "nobody else makes one"
+    def __init__(self, listener: Callable[[Callable[[], None]], Companion], sender: Sender) -> None:
         self._sender = sender
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listener = Listener(options.wake_from, self._wake, log=log)
+        self._listener = listener(self._wake)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -775,19 +782,43 @@ class _Waking:
 
     def _wake(self) -> None:
         assert self._loop is not None, "it listens only after its start"
-        self._loop.call_soon_threadsafe(self._sender.wake)
+        # The loop may have ended while the thread that calls was not told yet.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._sender.wake)
 
     def close(self) -> None:
         self._listener.close()
 
 
-def _listener(options: Options, sender: Sender, log: Log) -> _Waking | None:
-    if options.wake_from is None:
+def _from_broker(options: Options, sender: Sender, log: Log) -> _Waking | None:
+    url = options.wake_from
+    if url is None:
         return None
     try:
-        return _Waking(options, sender, log)
+        from reference_sender.wakeups import Listener
+
+        return _Waking(lambda wake: Listener(url, wake, log=log), sender)
     except ImportError as error:
         raise InvalidSettings(_missing("OUTBOX_WAKE_FROM", error, "rabbitmq")) from error
+
+
+def _from_database(options: Options, sender: Sender, log: Log) -> _Waking | None:
+    if not options.database_url.startswith("postgres"):
+        return None
+    from reference_sender.outbox.listening import Listener
+
+    return _Waking(lambda wake: Listener(sender.store.engine, wake, log=log), sender)
+
+
+def _time(options: Options, parts: Parts, store: Store, log: Log) -> tuple[Clock, dict[str, Any]]:
+    """The clock that everybody goes by, and what keeps it right."""
+    if options.database_url.startswith("sqlite"):
+        # Whoever opens the file is on the same machine.
+        return parts.clock, {}
+    from reference_sender.timekeeping import SharedClock
+
+    clock = SharedClock(parts.clock, store.time, log=log)
+    return clock, {"keep_time": clock.check}
 
 
 def _missing(envvar: str, error: ImportError, extra: str) -> str:

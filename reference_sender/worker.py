@@ -80,6 +80,7 @@ class Worker:
         log: Log = quiet,
         keeper: Gatekeeper | None = None,
         beat: Callable[[], None] = lambda: None,
+        keep_time: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -92,6 +93,7 @@ class Worker:
         self._log = log
         self._keeper = keeper
         self._beat = beat
+        self._keep_time = keep_time
         self._settler = settler.Settler(store=store, clock=clock, pause_s=settings.poll_s, log=log)
         self._running: set[asyncio.Task[None]] = set()
         """Claimed and not settled."""
@@ -121,6 +123,8 @@ class Worker:
             while not stop.is_set():
                 self._woken.clear()
                 try:
+                    if self._keep_time is not None:
+                        await self._keep_time()
                     await self._gather_room()
                     await self.work_once()
                     failures = 0

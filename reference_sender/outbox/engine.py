@@ -16,6 +16,8 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    func,
+    literal_column,
     make_url,
 )
 
@@ -147,6 +149,27 @@ def insert_or_update(
             return mine.on_duplicate_key_update({name: mine.inserted[name] for name in update})
         case _:
             raise StoreTrouble(_unsupported(backend))
+
+
+#: Where PostgreSQL tells workers that there is mail.
+CHANNEL = "mailproof_outbox"
+
+#: What time it is for the database. SQLite has no clock: it runs in the process that asks.
+_CLOCKS = {"postgresql": "clock_timestamp()", "mysql": "UTC_TIMESTAMP(6)"}
+
+
+def time_of(backend: str) -> Any:
+    """The time as an expression of this kind of database; None if it has no clock of its own."""
+    spelled = _CLOCKS.get(backend)
+    return None if spelled is None else literal_column(spelled, outgoing_email.c.updated_at.type)
+
+
+def telling(backend: str, query: Select[Any]) -> Select[Any]:
+    """The query, which tells listening workers as well that there is mail, once the transaction is committed."""
+    if backend != "postgresql":
+        return query
+    # As a column of a query that is sent anyway; many notifications of one transaction are one.
+    return query.add_columns(func.pg_notify(CHANNEL, func.current_schema()))
 
 
 def as_it_is_now(backend: str, query: Select[Any]) -> Select[Any]:

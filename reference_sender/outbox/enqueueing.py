@@ -27,7 +27,7 @@ from reference_sender.message import (
     single,
 )
 from reference_sender.outbox import attachments, waiting
-from reference_sender.outbox.engine import as_it_is_now, insert_unless_there
+from reference_sender.outbox.engine import as_it_is_now, insert_unless_there, telling, time_of
 from reference_sender.outbox.room import QueueCap
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.suppression import suppressions_of
@@ -148,22 +148,22 @@ def enqueue(
     if contents:
         attachments.keep(db, contents, at)
     backend = db.dialect.name
+    if now is None and (time := time_of(backend)) is not None:
+        # Due by the clock that the workers go by: ours may be minutes ahead.
+        for row in rows:
+            if row["next_attempt_at"] == at:
+                row["next_attempt_at"] = time
     inserted = db.execute(
         insert_unless_there(backend, rows), execution_options={"preserve_rowcount": True}
     ).rowcount
     # Read back by key: the database has decided who was first, not a look before the leap.
     keys = [row["idempotency_key"] for row in rows]
-    found = {
-        row.idempotency_key: row
-        for row in db.execute(
-            as_it_is_now(
-                backend,
-                select(_row.id, _row.idempotency_key, _row.message_id, _row.attachments).where(
-                    _row.idempotency_key.in_(keys)
-                ),
-            )
-        )
-    }
+    asked = select(_row.id, _row.idempotency_key, _row.message_id, _row.attachments).where(
+        _row.idempotency_key.in_(keys)
+    )
+    if inserted:
+        asked = telling(backend, asked)
+    found = {row.idempotency_key: row for row in db.execute(as_it_is_now(backend, asked))}
     if contents and inserted:
         attachments.name(db, _new_uses(db, list(found.values())))
     return Enqueued(

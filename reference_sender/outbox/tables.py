@@ -6,12 +6,14 @@ Must not hold: what is in them (`schema`), the steps between versions (`migratio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, inspect
+from sqlalchemy import Table, inspect, select
 
-from reference_sender.outbox.engine import StoreTrouble, check_version
+from reference_sender.clock import SystemClock
+from reference_sender.outbox.engine import StoreTrouble, check_version, time_of
 from reference_sender.outbox.migrations import BroughtUp, bring_up, check_version_of_tables, version_of
 from reference_sender.outbox.schema import metadata
 from reference_sender.outbox.transactions import Transactions
@@ -27,6 +29,15 @@ class Tables(Transactions):
             if recreate:
                 metadata.drop_all(connection)
             return bring_up(connection)
+
+    def time(self) -> datetime:
+        """What time it is for the database; for SQLite, which has no clock, for this process."""
+        spelled = time_of(self.engine.dialect.name)
+        if spelled is None:
+            return SystemClock().now()
+        with self._read() as connection:
+            told: datetime = connection.execute(select(spelled)).scalar_one()
+        return told
 
     def check(self) -> None:
         """Raise StoreTrouble unless the tables are there, with every column that we use."""

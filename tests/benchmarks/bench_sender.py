@@ -185,7 +185,7 @@ def kills(console: Console, mails: int, concurrency: int, rounds: int) -> None:
 
 
 def _killed_once(url: str, place: str, mails: int, concurrency: int, lease_s: float) -> dict[str, Any]:
-    worker = [sys.executable, "-m", "reference_sender.cli", "work"]
+    worker = [sys.executable, "-c", "from reference_sender.cli import main; main()", "work"]
     environment = os.environ | {
         "OUTBOX_DATABASE_URL": place,
         "PROVIDER_URL": url,
