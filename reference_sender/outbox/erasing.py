@@ -6,8 +6,10 @@ Must not hold: who is to be erased, what may be erased.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import delete, exists, func, select, update
 
@@ -18,6 +20,7 @@ from reference_sender.outbox.schema import (
     email_attachment,
     email_attachment_use,
     email_attempt,
+    ordering_lane,
     outgoing_email,
     suppression,
     webhook_event,
@@ -27,6 +30,9 @@ from reference_sender.outbox.transactions import Transactions
 _row = outgoing_email.c
 _event = webhook_event.c
 _use = email_attachment_use.c
+
+#: What a business may have made from an address.
+_NAMES = (_row.dedupe_key, _row.idempotency_key, _row.depends_on, _row.ordering_key, _row.slot)
 
 #: What stands where an address stood.
 NOBODY = "erased"
@@ -83,7 +89,7 @@ class Erasing(Transactions):
         count = 0
         with self._write() as connection:
             rows = connection.execute(
-                select(_row.id, _row.raw, _row.dedupe_key, _row.idempotency_key, _row.content_hash).where(
+                select(_row.id, _row.raw, _row.content_hash, *_NAMES).where(
                     _row.id.in_(ids), _row.state.in_(sorted(FINAL))
                 )
             ).all()
@@ -96,13 +102,16 @@ class Erasing(Transactions):
                     "raw_answer": None,
                     "erased_at": now,
                     "content_hash": row.content_hash or hash_of(row.raw),
-                    **_anonymous_keys(row.dedupe_key, row.idempotency_key, address),
+                    **_anonymous_names(row, address),
                 }
                 unfinished = _row.state.in_(sorted(FINAL))
                 count += connection.execute(
                     update(outgoing_email).where(_row.id == row.id, unfinished).values(values)
                 ).rowcount
             found = [row.id for row in rows]
+            lanes = {row.ordering_key for row in rows if "ordering_key" in _anonymous_names(row, address)}
+            if lanes:
+                connection.execute(delete(ordering_lane).where(ordering_lane.c.ordering_key.in_(lanes)))
             if found:
                 connection.execute(
                     update(email_attempt).where(email_attempt.c.email_id.in_(found)).values(answer=None)
@@ -163,9 +172,12 @@ class Erasing(Transactions):
             ).rowcount
 
 
-def _anonymous_keys(key: str, idempotency_key: str, address: str) -> dict[str, str]:
-    """Keys that were made from the address lose it; all others stay, they are the way to the event."""
-    if address.lower() not in key.lower():
-        return {}
-    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
-    return {"dedupe_key": f"{NOBODY}-{digest}", "idempotency_key": f"{NOBODY}.{idempotency_key[-35:]}"}
+def _anonymous_names(row: Any, address: str) -> dict[str, str]:
+    """Names that were made from the address lose it; all others stay, they are the way to the event."""
+    spelled = (address.lower(), re.sub(r"[^a-z0-9._-]+", "-", address.lower()))
+    names = {column.name: row._mapping[column.name] for column in _NAMES}
+    return {
+        column: f"{NOBODY}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        for column, name in names.items()
+        if name is not None and any(each in name.lower() for each in spelled)
+    }
