@@ -18,7 +18,7 @@ from typing import Any
 from scenarios import checks
 from scenarios.checks import Finding
 from scenarios.history import History, Mark, Said, Try
-from scenarios.simulation import guards
+from scenarios.simulation import guards, manners
 from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.processes import CrashPoint, Killed, Process
@@ -80,6 +80,22 @@ SHAPES: dict[str, Shape] = {
                 replace(_owed(13), priority=100, within_s=10.0),
             ),
         ),
+    )
+}
+
+_CODE, _ORDER = (("slot", "login-7"),), (("ordering_key", "user-7"),)
+#: Where mails know of each other. Played with a provider that can be asked: elsewhere a parked one stops the others.
+KNOWING: dict[str, Shape] = {
+    shape.name: shape
+    for shape in (
+        Shape(name="in order", owed=tuple(replace(_owed(n), manner=_ORDER) for n in (1, 2)), workers=2),
+        Shape(
+            name="one depends on the other",
+            owed=(_owed(1), replace(_owed(2), manner=(("depends_on", "order-1"),))),
+            workers=2,
+        ),
+        Shape(name="a newer code", owed=tuple(replace(_owed(n), manner=_CODE) for n in (1, 2))),
+        Shape(name="one is suppressed", owed=(replace(_owed(1), suppressed=True), _owed(2))),
     )
 }
 
@@ -198,7 +214,7 @@ def play(
     `moments`: remember, for whoever is to die next (the victim, or if it dies here its successor), which of its crash
     points are one and the same. `notes`: note what the plan is asked.
     """
-    profile, shape = BY_ID[cell.profile], SHAPES[cell.shape]
+    profile, shape = BY_ID[cell.profile], (SHAPES | KNOWING)[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = _setup_of(cell.profile, cell.script)
     with World(seed=cell.seed, setup=setup) as world, noted(notes) if notes is not None else nullcontext():
@@ -438,13 +454,15 @@ def _judge(
         moving=not settled or len(account.attempts) != begun,
         frozen=int(_freezes(outcome.cell) and outcome.reached),
     )
-    outcome.findings = findings_of(
+    findings = findings_of(
         history,
         profile,
         provider_died=any(name == "provider" for _, name, _ in world.deaths),
         complaints=world.complaints,
     )
-    for owed in SHAPES[outcome.cell.shape].owed:
+    everybody = (SHAPES | KNOWING)[outcome.cell.shape].owed
+    outcome.findings = manners.judged(everybody, history, findings)
+    for owed in everybody:
         if owed.within_s is not None and outcome.cell.crash is None and set(outcome.cell.script) <= {"ok"}:
             for recipient in owed.recipients:
                 outcome.findings += checks.late(history, recipient, within_s=owed.within_s)

@@ -21,7 +21,7 @@ from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.asked import Notes
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
-from scenarios.simulation.cell import FREEZE, SHAPES, Cell, Outcome, play
+from scenarios.simulation.cell import FREEZE, KNOWING, SHAPES, Cell, Outcome, play
 from scenarios.simulation.crashes import NotOne, Share, classes, crash_of, points, same_end
 from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.processes import CrashPoint
@@ -129,6 +129,8 @@ _BARE = ("commit", "point", "reply", "step")
 WITHOUT_BYTES = " (without bytes)"
 #: A clock that is wrong by most of a lease, either way.
 SKEW_S = 25.0
+#: The profile on which mails that know of each other are played, and with which behaviours: one of each outcome.
+ASKED, KNOWN = "http-keys", frozenset({HEALTHY.name, "503", "422", "taken, closed"})
 
 
 def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
@@ -162,6 +164,9 @@ def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
             yield block("worker", *_COMMITS, shape=shape)
         for skew_s in (-SKEW_S, SKEW_S):
             yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
+    if profile == ASKED and name in KNOWN:
+        for shape in KNOWING:
+            yield block("worker", *_COMMITS, shape=shape)
 
 
 def _full(profile: Profile) -> Iterator[Block]:

@@ -25,7 +25,7 @@ from scenarios.checks import Finding
 from scenarios.simulation import shrink
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
-from scenarios.simulation.cell import SHAPES, Cell, play
+from scenarios.simulation.cell import KNOWING, SHAPES, Cell, play
 from scenarios.simulation.machine import Schedule, perform, schedule_from
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
@@ -207,8 +207,8 @@ def cell_from(facts: Mapping[str, Any]) -> Cell:
     profile, shape, script = facts["profile"], facts["shape"], tuple(facts["script"])
     if profile not in BY_ID:
         raise ValueError(f"profile is {profile!r}; right would be one of {', '.join(BY_ID)}")
-    if shape not in SHAPES:
-        raise ValueError(f"shape is {shape!r}; right would be one of {', '.join(SHAPES)}")
+    if shape not in SHAPES | KNOWING:
+        raise ValueError(f"shape is {shape!r}; right would be one of {', '.join(SHAPES | KNOWING)}")
     for name in script:
         if name not in BY_WIRE[BY_ID[profile].wire]:
             raise ValueError(f"no behaviour of this wire is called {name!r}")

@@ -44,6 +44,10 @@ class Owed:
     priority: int = 0
     within_s: float | None = None
     """Somebody waits for it: so long after the first attempt at any mail it must be taken, if all is well."""
+    manner: tuple[tuple[str, str], ...] = ()
+    """What an enqueue says of it besides: `ordering_key`, `depends_on`, `slot`."""
+    suppressed: bool = False
+    """Its recipients are put onto the suppression list after the enqueue."""
 
     @property
     def mail(self) -> Mail:
@@ -232,8 +236,12 @@ class ReferenceSender:
         engine = self._engine()
         with engine.begin() as connection:
             promise(connection, owed)
-            more = {"priority": owed.priority} if owed.priority else {}
+            more: dict[str, Any] = {"priority": owed.priority} if owed.priority else {}
+            more |= dict(owed.manner)
             self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now(), **more)
+        if owed.suppressed:
+            for recipient in owed.recipients:
+                Store(engine).suppress(recipient, reason="hard_bounce", source="world", now=world.clock.now())
         engine.dispose()
 
     async def work(self, world: World) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
-from scenarios.simulation.zoo import gates, identity, outbox, patience, reading
+from scenarios.simulation.zoo import gates, identity, manners, outbox, patience, reading
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt
 
 ALL: tuple[BadSender, ...] = (
@@ -22,6 +22,7 @@ ALL: tuple[BadSender, ...] = (
     *outbox.SENDERS,
     *patience.SENDERS,
     *gates.SENDERS,
+    *manners.SENDERS,
 )
 
 
