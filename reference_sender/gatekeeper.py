@@ -106,7 +106,6 @@ class Gatekeeper:
             gate.good += outcome is not None
             return False
         good_before, gate.good = gate.good, 0
-        before = gate.seen
         try:
             after = await asyncio.to_thread(
                 self._store.hear,
@@ -120,7 +119,8 @@ class Gatekeeper:
         except Exception as error:
             self._log("hear_failed", error=type(error).__name__, cause=cause_of(error))
             return False
-        gate.seen = after
+        # Only now: others may have told of the same trouble meanwhile, and it is news once.
+        before, gate.seen = gate.seen, after
         self._say(before, after)
         return after.breaker.position is Position.CLOSED and before.breaker.position is not Position.CLOSED
 

@@ -261,3 +261,15 @@ def test_a_worker_that_is_held_back_comes_when_the_gate_opens_and_not_at_the_pol
 
     asyncio.run(asyncio.wait_for(steps(), 30))
     assert world.clock.monotonic() >= 4.0
+
+
+def test_trouble_that_many_see_at_once_is_news_once() -> None:
+    bench = Bench()
+
+    async def story() -> None:
+        begun = bench.clock.now()
+        tells = [bench.keeper.tell(classify(DOWN), DOWN, began_at=begun, took_s=0.1) for _ in range(6)]
+        await asyncio.gather(*tells)
+
+    asyncio.run(story())
+    assert [event for event, _ in bench.said].count("breaker") == 1
