@@ -16,7 +16,15 @@ from typing import Any, NoReturn
 import click
 
 from reference_sender import __version__
-from reference_sender.commands.frame import OPERATOR, SetUpError, opened, operator_of, sentences, with_options
+from reference_sender.commands.frame import (
+    OPERATOR,
+    SetUpError,
+    moment_of,
+    opened,
+    operator_of,
+    sentences,
+    with_options,
+)
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import check_event_key
@@ -239,7 +247,7 @@ def _requeue(
             f"{', '.join(f'#{number}' for number in gone[:5])} cannot be sent again: what they said is purged or "
             "erased; enqueue them anew under another key, or leave them out"
         )
-    now = parts.clock.now()
+    now = moment_of(parts, store)
     if dockets:
         detail = "as accepted" if provider_id is not None else "to be sent again"
         store.note_access(

@@ -60,9 +60,9 @@ class Watch:
         self._loops: dict[str, Watched] = {}
         self.metrics = Metrics(
             Readings(
-                depths=lambda: store.depths(now=clock.now()),
+                depths=lambda: store.depths(now=self._clock.now()),
                 in_flight=lambda: self.in_flight(),
-                events=lambda: store.event_depth(now=clock.now()),
+                events=lambda: store.event_depth(now=self._clock.now()),
                 gates=self._gates,
                 concurrency=lambda: self.concurrency,
                 seconds_since_look=self._silence_s,
@@ -70,6 +70,10 @@ class Watch:
             )
         )
         self._monitor: Monitor | None = None
+
+    def go_by(self, clock: Clock) -> None:
+        """Tell ages by this clock from here on: the one by which the mails were written down."""
+        self._clock = clock
 
     def beat_of(self, loop: str, turn_s: float) -> Callable[[], None]:
         """What a loop calls whenever it has looked; it means to do so every `turn_s`."""

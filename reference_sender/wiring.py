@@ -698,6 +698,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
         )
         closers += [transport.close, *([lookup.close] if lookup else [])]
     if watch is not None:
+        watch.go_by(clock)
         watch.in_flight = lambda: sum(worker.in_flight for worker in workers)
         watch.concurrency = sum(one.settings.concurrency for one in (options, *options.others))
     sender = Sender(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -92,6 +93,14 @@ def opened(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[S
             yield store
         finally:
             store.engine.dispose()
+
+
+def moment_of(parts: Parts, store: Store) -> datetime:
+    """What time it is by the clock that everybody goes by: the database's, where it has one of its own.
+
+    A purge by a wrong clock of this machine would take what must stay.
+    """
+    return parts.clock.now() if store.engine.dialect.name == "sqlite" else store.time()
 
 
 def operator_of(given: str | None) -> str:

@@ -13,7 +13,15 @@ from typing import TypeVar
 import click
 
 from reference_sender import retention
-from reference_sender.commands.frame import OPERATOR, SetUpError, opened, operator_of, sentences, with_options
+from reference_sender.commands.frame import (
+    OPERATOR,
+    SetUpError,
+    moment_of,
+    opened,
+    operator_of,
+    sentences,
+    with_options,
+)
 from reference_sender.commands.spelling import spelled_count
 from reference_sender.option import Option
 from reference_sender.outbox.accesses import Access
@@ -57,7 +65,7 @@ def purge(
     """
     with opened(parts, database_url) as store, sentences():
         periods = Periods.parse(keep)
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         store.note_access(operator_of(operator), "purge", now=now, detail=keep or "the usual periods")
         gone: Counter[str] = Counter()
         for number, step in enumerate(retention.purge(store, periods, now=now, limit=batch), start=1):
@@ -97,7 +105,7 @@ def erase(
     """
     with opened(parts, database_url) as store, sentences():
         wanted = canonical(address)
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         found = [number for number, _, _ in store.mails_to(wanted)]
         # By number only: the log must not keep the address that is to be gone.
         store.note_access(operator_of(operator), "erase", now=now, email_ids=found)
@@ -144,7 +152,7 @@ def reseal(parts: Parts, database_url: str, operator: str | None, batch: int) ->
     with opened(parts, database_url) as store:
         if vault_behind(store.engine) is None:
             raise SetUpError("OUTBOX_BODY_KEYS is not set; there is nothing to seal with")
-        store.note_access(operator_of(operator), "reseal", now=parts.clock.now())
+        store.note_access(operator_of(operator), "reseal", now=moment_of(parts, store))
         mails, shut = _walked(store.reseal_mails, 0, batch)
         contents, shut_contents = _walked(store.reseal_attachments, "", batch)
     click.echo(f"{spelled_count(mails, 'mail')} and {spelled_count(contents, 'attachment')} sealed anew")

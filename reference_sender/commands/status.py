@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
+from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_count, spelled_s
 from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
@@ -77,14 +77,14 @@ def status(
         if as_json:
             if mails:
                 # Every mail with its recipient: that is a look at people's data.
-                store.note_access(operator_of(operator), "status", now=parts.clock.now())
-            click.echo(json.dumps(told(store, now=parts.clock.now(), mails=mails), ensure_ascii=False))
+                store.note_access(operator_of(operator), "status", now=moment_of(parts, store))
+            click.echo(json.dumps(told(store, now=moment_of(parts, store), mails=mails), ensure_ascii=False))
         elif watch:
             _watch(parts, store, every_s, looks)
         else:
             from rich.console import Console
 
-            Console().print(picture(look(store, parts.clock.now()), parts.clock.now()))
+            Console().print(picture(look(store, moment_of(parts, store)), moment_of(parts, store)))
 
 
 def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def _watch(parts: Parts, store: Store, every_s: float, looks: int | None) -> Non
         while True:
             if parts.clock.monotonic() - counted_s >= _HISTORY_EVERY_S:
                 tallies, counted_s = store.tallies(), parts.clock.monotonic()
-            now = parts.clock.now()
+            now = moment_of(parts, store)
             live.update(picture(look(store, now, tallies=tallies), now), refresh=True)
             done += 1
             if done == looks:

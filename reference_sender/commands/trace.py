@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
+from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_s
 from reference_sender.life import State
 from reference_sender.outbox.histories import History
@@ -65,7 +65,7 @@ def trace(
                 err=True,
             )
             raise click.exceptions.Exit(1)
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         store.note_access(operator_of(operator), "trace", now=now, email_ids=[each.id for each in found])
         if as_json:
             mails = [_told(each, now) for each in found]

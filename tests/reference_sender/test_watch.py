@@ -37,14 +37,18 @@ class Store:
 
 
 def watch(
-    clock: ManualClock, said: list[tuple[str, dict[str, Any]]], port: int = 0, turn_s: float = 1.0
+    clock: ManualClock,
+    said: list[tuple[str, dict[str, Any]]],
+    port: int = 0,
+    turn_s: float = 1.0,
+    store: Store | None = None,
 ) -> Watch:
     def hear(event: str, /, **facts: Any) -> None:
         said.append((event, facts))
 
     made = Watch(
         place=("127.0.0.1", port),
-        store=Store(),
+        store=store or Store(),
         providers=["primary", "other"],
         patience_s=60,
         clock=clock,
@@ -102,3 +106,18 @@ def test_a_loop_has_ten_turns_at_least() -> None:
     beat["reconciler of primary"]()
     beat["worker of other"]()
     assert not watched.health().ok
+
+
+def test_ages_are_told_by_the_clock_by_which_mails_were_written_down() -> None:
+    asked: list[datetime] = []
+
+    class Asked(Store):
+        def depths(self, *, now: datetime) -> Iterable[Depth]:
+            asked.append(now)
+            return []
+
+    watched = watch(ManualClock(), [], store=Asked())
+    theirs = ManualClock(NOW + timedelta(hours=1))
+    watched.go_by(theirs)
+    watched.metrics.text()
+    assert asked == [NOW + timedelta(hours=1)]

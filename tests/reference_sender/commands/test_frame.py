@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import getpass
+from datetime import datetime, timedelta
+from typing import cast
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from reference_sender.commands.frame import SetUpError, database_sentence, operator_of, sentences
+from reference_sender.commands.frame import SetUpError, database_sentence, moment_of, operator_of, sentences
 from reference_sender.outbox.engine import StoreTrouble
+from reference_sender.outbox.store import Store
+from reference_sender.wiring import Parts
+from tests.reference_sender.samples import NOW, ManualClock
 
 
 def test_the_operator_is_who_says_so_or_who_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +47,23 @@ def test_expected_trouble_is_one_sentence() -> None:
 def test_a_bug_stays_one() -> None:
     with pytest.raises(ZeroDivisionError), sentences():
         _ = 1 / 0
+
+
+def test_where_the_database_has_a_clock_everybody_goes_by_it() -> None:
+    class Dialect:
+        name = "postgresql"
+
+    class Engine:
+        dialect = Dialect()
+
+    class Told:
+        engine = Engine()
+
+        def time(self) -> datetime:
+            return NOW + timedelta(hours=3)
+
+    ours = Parts(clock=ManualClock(NOW))
+    told = cast(Store, Told())
+    assert moment_of(ours, told) == NOW + timedelta(hours=3)
+    Dialect.name = "sqlite"
+    assert moment_of(ours, told) == NOW
