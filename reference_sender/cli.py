@@ -203,7 +203,18 @@ def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
         return sender
 
 
+def _warn_of_homeless(sender: Sender) -> None:
+    """Say what nobody will look after: it is a decision of the operator, and easily made by mistake."""
+    for name, count in sender.store.homeless(sender.providers).items():
+        click.echo(
+            f"reference-sender: {count} mails are in doubt at the provider {name!r}, which is not configured; "
+            "only there can they be looked up: configure it until they are settled",
+            err=True,
+        )
+
+
 async def _work(sender: Sender) -> None:
+    await asyncio.to_thread(_warn_of_homeless, sender)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -585,6 +585,8 @@ class Sender:
     """One for each provider, and so are the reconcilers."""
     reconcilers: tuple[Reconciler, ...]
     rng: random.Random
+    providers: tuple[str, ...]
+    """What they are called, in their order."""
     closers: tuple[Callable[[], Awaitable[None]], ...]
     companions: tuple[Companion, ...] = ()
 
@@ -706,6 +708,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
         workers=tuple(workers),
         reconcilers=tuple(reconcilers),
         rng=rng,
+        providers=options.gate.providers,
         closers=tuple(closers),
         companions=(),
     )

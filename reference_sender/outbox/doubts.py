@@ -5,11 +5,12 @@ Must not hold: decisions about what a look-up means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, or_, select, true, update
+from sqlalchemy import and_, bindparam, exists, func, or_, select, true, update
 
 from reference_sender.life import Actor, Docket, State
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
@@ -87,6 +88,19 @@ class Doubts(Transactions):
         with self._read() as connection:
             rows = connection.execute(query, {"at": now, "most": limit}).all()
         return [Docket(**facts_of(row)) for row in rows]
+
+    def homeless(self, providers: Sequence[str]) -> dict[str, int]:
+        """How many mails are in doubt at providers that are not among these, by provider: nobody takes or asks about them."""
+        doubted = or_(_row.doubted_at.is_not(None), _row.in_doubt.is_(True))
+        undone = or_(*(in_state(each) for each in (State.PENDING, State.SENDING, State.UNKNOWN)))
+        query = (
+            select(_row.provider, func.count())
+            .where(undone, doubted, _row.provider.not_in(providers))
+            .group_by(_row.provider)
+            .order_by(_row.provider)
+        )
+        with self._read() as connection:
+            return {str(provider): count for provider, count in connection.execute(query)}
 
     def late_acceptance(self, docket: Docket) -> str | None:
         """The provider's id from an answer that came after the lease was lost: as good as a look-up."""

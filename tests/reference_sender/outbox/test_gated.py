@@ -57,6 +57,16 @@ def test_claims_through_a_gate_use_the_index_of_due_rows(outbox: SqlBench) -> No
             assert "TEMP B-TREE" not in plan.replace("LAST TERM", "")
 
 
+def test_doubts_at_a_provider_that_is_gone_are_counted(outbox: SqlBench) -> None:
+    """Nobody takes them and nobody asks about them; whoever starts a worker should hear of it."""
+    for key in ("a", "b", "c"):
+        outbox.put(key)
+    claim(outbox, Gate(GateRules(provider="sold", providers=("sold",))), limit=2)
+    claim(outbox, Gate(GateRules()), limit=1)
+    assert outbox.store.homeless(("main", "spare")) == {"sold": 2}
+    assert outbox.store.homeless(("main", "sold")) == {}
+
+
 def test_in_good_times_a_gate_costs_one_look(outbox: SqlBench) -> None:
     said: list[str] = []
 
