@@ -43,6 +43,10 @@ TROUBLE = (
     "unexpected",
     "fenced_out",
     "lease_over",
+    "clock_skew",
+    "broker_away",
+    "listen_failed",
+    "alarm_failed",
 )
 #: States that an attempt can lead to.
 ENDS = (
