@@ -17,6 +17,7 @@ from reference_sender.outbox.gated import Gated
 from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.outbox.waiting import MAY_SOMEBODY_GO, Turnstile
 from reference_sender.policy.gate import Gate
 
@@ -151,13 +152,18 @@ class Claims(Gated):
         connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
         return [(row.id, row.token + 1) for row in rows]
 
-    @staticmethod
-    def _parcels(connection: Connection, taken: Sequence[tuple[int, int]], now: datetime) -> list[Parcel]:
-        """The rows as the worker wants them, in this order."""
+    def _parcels(
+        self, connection: Connection, taken: Sequence[tuple[int, int]], now: datetime
+    ) -> list[Parcel]:
+        """The rows as the worker wants them, in this order; one that cannot be read is parked."""
         if not taken:
             return []
         ids = [row_id for row_id, _ in taken]
-        found = parcels_of(connection, connection.execute(_TAKEN, {"ids": ids, "at": now}).all(), now)
+        try:
+            rows: Sequence[Any] = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
+        except UNREADABLE:
+            rows = readable(connection, _TAKEN, taken, now, self._record)
+        found = parcels_of(connection, rows, now)
         return [found[row_id] for row_id in ids if row_id in found]
 
     def _found(

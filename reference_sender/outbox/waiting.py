@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, literal_column, or_, select, update
 
 from reference_sender.life import State
 from reference_sender.outbox.engine import insert_or_update
@@ -72,8 +72,13 @@ _WAITS = and_(in_state(State.PENDING), _row.hold_until.is_not(None), _row.next_a
 
 #: Whether anybody may go; locks nothing.
 MAY_SOMEBODY_GO = exists().where(_WAITS, _MAY_GO)
+# By a sum, or SQLite goes through the whole table in the order of its numbers rather than sort the few that wait.
 _THOSE_WHO_MAY = (
-    select(_row.id).where(_WAITS, _MAY_GO).order_by(_row.id).limit(_AT_ONCE).with_for_update(skip_locked=True)
+    select(_row.id)
+    .where(_WAITS, _MAY_GO)
+    .order_by(_row.id + literal_column("0"))
+    .limit(_AT_ONCE)
+    .with_for_update(skip_locked=True)
 )
 _THE_NEXT = _THOSE_WHO_MAY.where(_row.ordering_key == bindparam("lane")).limit(1)
 _LET_GO = (

@@ -1,0 +1,65 @@
+"""Rows that cannot be read, because somebody edited them by hand: parked with one sentence, so that the others flow.
+
+Databases let much pass that a mail cannot be: SQLite any text for a time, every one of them any name of a state in a
+column that only this program fills. One such row among those that were just taken must not stop the rest.
+Must not hold: what is read of rows that are well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from reference_sender.life import State
+from reference_sender.outbox.rows import DOCKET_COLUMNS
+from reference_sender.outbox.schema import outgoing_email
+
+#: What a value raises that is none of its type.
+UNREADABLE = (ValueError, LookupError, TypeError)
+
+_row = outgoing_email.c
+
+Record = Callable[..., None]
+
+
+def readable(
+    connection: Connection, query: Any, taken: Sequence[tuple[int, int]], now: datetime, record: Record
+) -> list[Any]:
+    """Those of the rows (id, token) that can be read, by a query for `ids`; the others are parked, and it is recorded."""
+    rows: list[Any] = []
+    for row_id, token in taken:
+        try:
+            rows += connection.execute(query, {"ids": [row_id], "at": now}).all()
+        except UNREADABLE:
+            _park(connection, row_id, token, now, record)
+    return rows
+
+
+def _park(connection: Connection, row_id: int, token: int, now: datetime, record: Record) -> None:
+    wrong: dict[str, str] = {}
+    for column in DOCKET_COLUMNS:
+        try:
+            connection.execute(select(column).where(_row.id == row_id)).all()
+        except UNREADABLE as error:
+            wrong[column.key] = str(error)
+    name, why = next(iter(wrong.items()), ("raw", "it makes no mail"))
+    reason = f"the column {name} cannot be read ({why}); the row was edited by hand"
+    # Whatever stands there, if anything does: an attempt was in doubt.
+    doubted = connection.execute(select(_row.doubted_at.is_not(None)).where(_row.id == row_id)).scalar()
+    state = State.UNKNOWN if doubted else State.DEAD
+    values: dict[str, Any] = {each: None if _row[each].nullable else now for each in wrong}
+    values |= {
+        "state": state,
+        "lease_until": None,
+        "in_doubt": False,
+        "next_attempt_at": None,
+        "if_not_sent": State.DEAD if doubted else None,
+        "doubted_at": now if doubted else None,
+        "last_error": reason,
+        "updated_at": now,
+    }
+    connection.execute(update(outgoing_email).where(_row.id == row_id).values(values))
+    record(connection, row_id, token, ended_at=now, decision=state, reason=reason)
