@@ -457,8 +457,10 @@ def pressed(history: History) -> list[Finding]:
         return []  # whoever was told may have died before telling the others
     findings = []
     for told in history.attempts:
-        if told.retry_after_s is None or told.code not in (429, 503) or told.closed_at is None:
+        if not _is_told_to_wait(told):
             continue
+        assert told.retry_after_s is not None
+        assert told.closed_at is not None
         begin = told.closed_at + timedelta(seconds=ON_THE_WAY_S)
         end = told.closed_at + timedelta(seconds=told.retry_after_s - 0.1)
         others = [
@@ -485,6 +487,8 @@ def flooded(history: History, *, most: int = FLOOD, within_s: float = AT_ONCE_S)
     findings: list[Finding] = []
     row: list[Try] = []
     for each in [*sorted(history.attempts, key=lambda one: one.opened_at), None]:
+        if each is not None and _hands_over_nothing(each):
+            continue
         if each is not None and _finds_nobody(each):
             row.append(each)
             continue
@@ -511,13 +515,33 @@ def _finds_nobody(each: Try) -> bool:
     return each.code in (421, 503) or (each.code is None and each.closed_at is not None)
 
 
+def _hands_over_nothing(each: Try) -> bool:
+    """Tell whether somebody only came in at a guarded door: he wanted something else (a look-up), and nothing hindered him."""
+    return (
+        each.stage == "connect"
+        and each.sent == "nothing"
+        and each.answer == "normal"
+        and not (each.rules or each.recipients or each.key)
+    )
+
+
+def _meets_the_limit(each: Try) -> bool:
+    return each.code == 429 and all(rule.startswith("limit: ") for rule in each.rules)
+
+
+def _is_told_to_wait(each: Try) -> bool:
+    return each.retry_after_s is not None and each.code in (429, 503) and each.closed_at is not None
+
+
+def _meets_its_own_key(each: Try) -> bool:
+    # No rule said 422, so the provider did: this key was there before, with another body
+    # (draft-ietf-httpapi-idempotency-key-header-07, section 2.7).
+    return each.code == 422 and not each.rules
+
+
 def too_fast(history: History) -> list[Finding]:
     """Refused by the provider's own limit, not by a rule of a plan, although the sender was told that limit."""
-    refused = [
-        each
-        for each in history.attempts
-        if each.code == 429 and all(rule.startswith("limit: ") for rule in each.rules)
-    ]
+    refused = [each for each in history.attempts if _meets_the_limit(each)]
     if not refused:
         return []
     return [
@@ -604,9 +628,7 @@ def changed_bytes(history: History, recipient: str) -> list[Finding]:
         )
     taken: set[str] = set()
     for each in history.tries_for(recipient):
-        # No rule said 422, so the provider did: this key was there before, with another body
-        # (draft-ietf-httpapi-idempotency-key-header-07, section 2.7).
-        if each.code == 422 and each.key in taken and not each.rules:
+        if _meets_its_own_key(each) and each.key in taken:
             findings.append(
                 Finding(
                     kind="bytes differ",
@@ -734,9 +756,15 @@ def _got_to_its_name(each: Try) -> bool:
 QUESTIONS: tuple[Callable[[Try], bool], ...] = (
     refused_for_good,
     redirected,
+    perhaps_too_fast,
     lambda each: _says_not_now(each, killed=False),
     lambda each: _says_not_now(each, killed=True),
     _got_to_its_name,
+    _finds_nobody,
+    _hands_over_nothing,
+    _meets_the_limit,
+    _is_told_to_wait,
+    _meets_its_own_key,
     lambda each: _withdrawn(each),
 )
 

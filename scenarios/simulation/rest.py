@@ -63,7 +63,6 @@ def as_judged(attempt: Try) -> tuple[Any, ...]:
         attempt.told_yes,
         attempt.in_doubt,
         None if code is None else attempt.retry_after_s,
-        code == 422 and not attempt.rules,
         *(ask(attempt) for ask in checks.QUESTIONS),
     )
 

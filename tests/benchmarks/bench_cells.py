@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import gc
 import itertools
+import pstats
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -30,6 +33,7 @@ from scenarios.simulation.byteless.cell import forget_judgements
 from scenarios.simulation.byteless.search import Area, search
 from scenarios.simulation.byteless.sender import of
 from scenarios.simulation.cell import Cell, plan_of, play
+from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.matrix import TIDY_AFTER, Block, cells, play_block
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender, quick_disk
@@ -58,32 +62,70 @@ def cast(folder: Path, profile: str) -> tuple[ReferenceSender, Disk]:
     return ReferenceSender(disk=disk, profile=BY_ID[profile]), disk
 
 
-def cell_rates(folder: Path, profile: str, script: str, rounds: int) -> tuple[int, float, float]:
-    """Return how many cells a block has, and cells per CPU-second as seen and as on a quiet core."""
+@dataclass(slots=True, kw_only=True)
+class Rates:
+    """How fast a block is played. Time is CPU time of this process, which other load lengthens, too, by taking caches."""
+
+    cells: int
+    worlds: int
+    """Worlds that are played for them: crash points that are one are played once."""
+    covered: float
+    """Cells per CPU-second, as the matrix plays them."""
+    seen: float
+    """Worlds per CPU-second, all rounds, every crash point played by itself."""
+    quiet: float
+    """The same, of each world the fastest round."""
+    calls: float
+    """Python calls in a world, on average: what does not depend on the machine."""
+
+
+def cell_rates(folder: Path, profile: str, script: str, rounds: int) -> Rates:
+    """Play a block as the matrix does, then every crash point by itself, then a few of them under a profiler."""
     sender, disk = cast(folder, profile)
     block = Block(profile=profile, script=(script,), shape="one mail", victim="worker", kinds=EVERY_KIND)
     play(Cell(profile=profile), sender, disk)
     gc.collect()
     gc.freeze()
+    covering = play_block(block, sender, disk)
+    assert covering.error is None
     gc.disable()
     best: list[float] = []
     tidied: list[float] = []
     spent = 0.0
-    for _ in range(rounds):
-        took: list[float] = []
-        begun = time.process_time()
-        for number, _outcome in enumerate(cells(block, sender, disk), 1):
-            now = time.process_time()
-            took.append(now - begun)
-            if number % TIDY_AFTER == 0:
-                gc.collect()
-                tidied.append(time.process_time() - now)
+    with guarded(), watchdog(None):
+        for _ in range(rounds):
+            took: list[float] = []
             begun = time.process_time()
-        spent += sum(took)
-        best = took if not best else [min(pair) for pair in zip(best, took, strict=True)]
+            for number, _outcome in enumerate(cells(block, sender, disk), 1):
+                now = time.process_time()
+                took.append(now - begun)
+                if number % TIDY_AFTER == 0:
+                    gc.collect()
+                    tidied.append(time.process_time() - now)
+                begun = time.process_time()
+            spent += sum(took)
+            best = took if not best else [min(pair) for pair in zip(best, took, strict=True)]
+        calls = calls_in(block, sender, disk)
     gc.enable()
     quiet = sum(best) + min(tidied) * len(best) / TIDY_AFTER
-    return len(best), rounds * len(best) / (spent + sum(tidied)), len(best) / quiet
+    return Rates(
+        cells=covering.cells,
+        worlds=covering.played,
+        covered=covering.cells / covering.cpu_s,
+        seen=rounds * len(best) / (spent + sum(tidied)),
+        quiet=len(best) / quiet,
+        calls=calls,
+    )
+
+
+def calls_in(block: Block, sender: ReferenceSender, disk: Disk) -> float:
+    """Return the Python calls in a world, over crashes at every commit; the second round is counted."""
+    commits = replace(block, kinds=("commit",))
+    played = len(list(cells(commits, sender, disk)))
+    profiler = cProfile.Profile()
+    profiler.runcall(lambda: list(cells(commits, sender, disk)))
+    total: int = pstats.Stats(profiler).total_calls  # type: ignore[attr-defined] # not in the stubs
+    return total / played
 
 
 def levels(folder: Path, profile: str, script: str, rounds: int) -> tuple[int, dict[str, float]]:
@@ -178,11 +220,25 @@ def main() -> None:
     console = Console(width=100)
     with tempfile.TemporaryDirectory(dir=quick_disk(), prefix="mailproof-bench-") as name:
         folder = Path(name)
-        table = Table("wire", "profile", "behaviour", "cells", "seen, cells/CPU-s", "quiet, cells/CPU-s")
-        for wire, blocks in BLOCKS.items():
-            for profile, script in blocks:
-                count, seen, quiet = cell_rates(folder, profile, script, rounds)
-                table.add_row(wire, profile, script, str(count), f"{seen:,.0f}", f"{quiet:,.0f}")
+        table = Table(
+            "profile",
+            "behaviour",
+            "cells",
+            "worlds",
+            "covered, cells/CPU-s",
+            "seen, worlds/CPU-s",
+            "quiet, worlds/CPU-s",
+            "calls/world",
+        )
+        for profile, script in itertools.chain.from_iterable(BLOCKS.values()):
+            rates = cell_rates(folder, profile, script, rounds)
+            table.add_row(
+                profile,
+                script,
+                str(rates.cells),
+                str(rates.worlds),
+                *(f"{each:,.0f}" for each in (rates.covered, rates.seen, rates.quiet, rates.calls)),
+            )
         console.print(table)
         console.print(table_of_levels(folder, rounds))
         days = Table("profile", "idle, days/CPU-s", "every attempt refused, days/CPU-s")

@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -17,6 +18,7 @@ from simulator.provider.obligations import Reported
 from tests.scenarios.made import ANN, copy, history, owed, tried
 
 BOB = "bob@example.com"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = tried(1, "hang", sent="nothing", took=True)
 ACCEPTED, FAILED, UNKNOWN, PENDING = Reported.ACCEPTED, Reported.FAILED, Reported.UNKNOWN, Reported.PENDING
 
@@ -466,3 +468,22 @@ def test_a_crash_may_swallow_one_answer_and_no_more(answer: str) -> None:
     assert found(first, later, second, crashes=0) == ["tried again"]
     assert found(first, later, second, crashes=1) == []
     assert found(first, later, second, third, crashes=1) == ["tried again"]
+
+
+def test_who_looks_something_up_at_a_guarded_door_floods_nobody() -> None:
+    """Five visits at once that nothing hindered and that handed nothing over; five that found nobody are a flood."""
+    first = Try(id="att_0", opened_at=BEGIN, closed_at=BEGIN, rules=("down",), sent="nothing")
+    visits = [
+        Try(
+            id=f"att_{number}",
+            opened_at=BEGIN + timedelta(seconds=41),
+            closed_at=BEGIN + timedelta(seconds=41),
+            answer="normal",
+            sent="nothing",
+        )
+        for number in range(1, 6)
+    ]
+
+    assert checks.flooded(History(attempts=(first, *visits))) == []
+    turned_away = [replace(each, rules=("down",)) for each in visits]
+    assert [each.kind for each in checks.flooded(History(attempts=(first, *turned_away)))] == ["flooded"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -78,6 +80,34 @@ def test_what_a_judge_asks_is_not(more: dict[str, object]) -> None:
     assert as_judged(replace(TRY, **more)) != as_judged(TRY)  # type: ignore[arg-type] # fields of a Try
 
 
+#: Who may look at how an attempt ended: the questions that are compared, and two that come to what is compared, too.
+ASKING = {
+    "_finds_nobody",
+    "_got_to_its_name",
+    "_hands_over_nothing",
+    "_is_told_to_wait",
+    "_meets_its_own_key",
+    "_meets_the_limit",
+    "_says_not_now",
+    "_withdrawn",
+    "perhaps_too_fast",
+    "redirected",
+    "refused_for_good",
+    # Retry-After where a code was told, which is compared; and the words of a sentence.
+    "too_early",
+    "again_after_refusal",
+}
+
+
 def test_the_judge_asks_a_single_attempt_nothing_else() -> None:
-    """Its questions are listed where they stand; these are all that look at words, code or stage."""
-    assert len(checks.QUESTIONS) == 6
+    """Whoever looks at words, code, stage or rules belongs to `checks.QUESTIONS`, or worlds are one that are not."""
+    tree = ast.parse(inspect.getsource(checks))
+    looking = {
+        function.name
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr in ("code", "answer", "stage", "sent", "rules")
+    }
+
+    assert looking <= ASKING

@@ -147,7 +147,10 @@ def test_what_is_not_there_is_a_disagreement(tmp_path: Path) -> None:
 
 
 def test_a_count_may_differ(tmp_path: Path) -> None:
-    """Where several mails go out at once, the order is the transport's: neighbours of the same name are tried."""
+    """Where several mails go out at once, the order is the transport's: neighbours of the same name are tried.
+
+    This sender commits twice, the claim and what the answer led to: who dies before the second has sent in vain.
+    """
     disk = Disk(tmp_path)
     sender = planted.unmarked(disk, BY_ID["smtp-at-most-once"])
 
