@@ -80,6 +80,8 @@ def met(wire: str, script: Sequence[str], asked: frozenset[tuple[int, str]]) -> 
     def is_met(number: int, name: str) -> bool:
         if name not in behaviours:
             return True  # a mark
+        if behaviours[name].terms:
+            return True  # They are in force whatever is asked.
         stage = behaviours[name].rule.get("stage", "")
         return (number, stage) in asked or (EACH, stage) in asked
 
@@ -94,13 +96,13 @@ def to_come(
 ) -> tuple[str, ...]:
     """Return a script without the behaviours whose attempts are over: they will not strike any more.
 
-    A refusal that sticks to its mail will. Of a rule that shows by standing there, its stage is left as a mark.
+    A refusal that sticks to its mail will, and terms are in force to the end. Of a rule that shows by standing there, its stage is left as a mark.
     """
     left = []
     for number, name in enumerate(script, 1):
         behaviour = BY_WIRE[wire][name]
         stage = behaviour.rule.get("stage", "")
-        if number not in over or behaviour.refuses:
+        if number not in over or behaviour.refuses or behaviour.terms:
             left.append(name)
         else:
             left.append(f"({stage})" if stage in standing else HEALTHY.name)

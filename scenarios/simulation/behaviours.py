@@ -7,7 +7,7 @@ unseen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,28 @@ class Behaviour:
     """The mail is refused for good, then and ever after."""
     on_stop: bool = False
     """It only shows when a worker is asked to stop and says goodbye."""
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the plan besides its rules, in force for every attempt: limits, greylist, the ways of keys, webhooks.
+
+    They stay when the faults end, as a provider's terms do.
+    """
+    shows_as: str = ""
+    """What the attempts it meets say in `rules` where that is not its own rule: `greylist`, `limit: pace`."""
+    shape: str = "one mail"
+    """The shape in which it shows: a limit of one mail is met by the second."""
+    profiles: tuple[str, ...] = ()
+    """The only profiles in which a sender can come to a good end with it; empty: all of its wire."""
+    hook: str = ""
+    """How the endpoint takes the webhooks that its terms announce, see `scenarios.simulation.hooks`."""
+
+    needs_bytes: bool = False
+    """It cannot be played at the model level, which knows no requests that wait for each other, and no webhooks."""
+
+    def has_struck(self, fired: Iterable[str]) -> bool:
+        """Tell from the names of the rules that struck in a cell (`2: 503`) whether this did."""
+        if self.shows_as:
+            return self.shows_as in fired
+        return not self.rule or self.name in {each.partition(": ")[2] for each in fired}
 
 
 def _hit(name: str, fault: str, stage: str, **more: Any) -> Behaviour:
@@ -34,11 +56,90 @@ def _refusal(name: str, stage: str, code: int, **more: Any) -> Behaviour:
     return Behaviour(name=name, rule=rule, refuses=True)
 
 
+def _terms(
+    name: str,
+    fault: Mapping[str, Any] | None = None,
+    *,
+    shows_as: str = "",
+    shape: str = "one mail",
+    hook: str = "",
+    profiles: tuple[str, ...] = (),
+    needs_bytes: bool = False,
+    **terms: Any,
+) -> Behaviour:
+    """Other terms, and perhaps a fault besides that makes them tell."""
+    return Behaviour(
+        name=name,
+        rule=fault or {},
+        terms=terms,
+        shows_as=shows_as,
+        shape=shape,
+        hook=hook,
+        profiles=profiles,
+        needs_bytes=needs_bytes or bool(hook),
+    )
+
+
+def _pace(name: str, **limit: Any) -> Behaviour:
+    """A limit on throughput that the second of two mails meets."""
+    terms = [{"name": "pace", **limit}]
+    return _terms(name, shows_as="limit: pace", shape=TWO_MAILS, limit=terms)
+
+
+def _one_at_a_time(stage: str) -> Behaviour:
+    """One connection (HTTP: request) at a time; the first mail is slow, so that the second meets it."""
+    slow = {"fault": "slow", "stage": stage, "delay_s": 3.0}
+    limit = [{"name": "at a time", "connections": 1}]
+    return _terms("one at a time", slow, shows_as="limit: at a time", shape=TWO_MAILS, limit=limit)
+
+
+def _told_first(wire: str) -> tuple[Behaviour, ...]:
+    """Events are told before the answer, at an endpoint that takes them like this; once in a storm of all there is."""
+    stage = "accept" if wire == "http" else "message"
+    early = {"fault": "webhook_early", "stage": stage, "within_s": 3.0}
+    storm = [
+        {"fault": fault, "stage": "webhook", **more}
+        for fault, more in (
+            ("webhook_duplicate", {"delay_s": 1}),
+            ("webhook_duplicate_new_id", {}),
+            ("webhook_conflict", {}),
+            ("webhook_unknown", {}),
+            ("webhook_bad_signature", {"every": 3}),
+        )
+    ]
+    return (
+        *(
+            _terms(f"told first, endpoint {how}", early, hook=how, webhooks={"url": HOOKS[how]})
+            for how in HOOKS
+            # A storm is taken by one that answers, too.
+            if how != "answers"
+        ),
+        _terms(
+            "told first, in a storm", early, hook="answers", webhooks={"url": HOOKS["answers"]}, rule=storm
+        ),
+    )
+
+
 HEALTHY = Behaviour(name="ok")
 
 #: The seconds that a slow provider takes: past the sender's timeouts and its next try, and less than the time for
 #: which it must count on a request being under way.
 LATE_S = 35.0
+
+TWO_MAILS = "two mails, two workers"
+
+#: Where webhooks are told in the world, by how they are taken there.
+HOOKS: dict[str, str] = {
+    how: f"http://receiver:{9_000 + number}/"
+    for number, how in enumerate(("answers", "refuses", "hangs", "is away"))
+}
+
+CLOSED = {"fault": "hang_up", "stage": "reply"}
+TOLD_500 = {"fault": "reply", "stage": "reply", "code": 500}
+NOT_TAKEN_503 = {"fault": "reply", "stage": "accept", "code": 503}
+#: Profiles whose provider forgets its keys soon or has none, and can be asked.
+ASKED = ("http-keys-forgotten", "http-lookup-lagging")
+LATE = {"fault": "slow", "stage": "accept", "delay_s": LATE_S}
 
 HTTP: tuple[Behaviour, ...] = (
     HEALTHY,
@@ -88,6 +189,26 @@ HTTP: tuple[Behaviour, ...] = (
     _hit("taken, dripped", "drip", "reply", size_bytes=8, delay_s=1.0),
     _hit("taken, 103 first", "interim", "reply"),
     _hit("taken, a second answer", "two_answers", "reply"),
+    _hit("429", "reply", "accept", code=429),
+    _pace("one mail in 20 s", rate_per_s=0.05),
+    _pace("one mail in 20 s, until a date", rate_per_s=0.05, retry_after="date"),
+    _pace("one mail a minute", per_minute=1),
+    _one_at_a_time("accept"),
+    _terms("taken late, 409 until", LATE, idempotency={"in_flight": "retry_after", "in_flight_s": 20}),
+    _terms(
+        "taken late, the second waits",
+        LATE,
+        idempotency={"in_flight": "wait", "in_flight_s": 15},
+        needs_bytes=True,
+    ),
+    # With a key that lives for a day and nobody to ask, no sender ever comes to know more than these say.
+    _terms("taken, closed, then 409 done", CLOSED, idempotency={"finished": "conflict"}, profiles=ASKED),
+    _terms(
+        "taken, closed, replayed without id", CLOSED, idempotency={"finished": "without_id"}, profiles=ASKED
+    ),
+    _terms("taken, 500, replayed", TOLD_500, idempotency={"lied": "replay_error"}, profiles=ASKED),
+    _terms("503, replayed", NOT_TAKEN_503, idempotency={"failed": "replay"}, profiles=ASKED),
+    *_told_first("http"),
 )
 
 SMTP: tuple[Behaviour, ...] = (
@@ -138,7 +259,20 @@ SMTP: tuple[Behaviour, ...] = (
     _hit("taken, dripped", "drip", "reply", size_bytes=4, delay_s=1.0),
     _hit("taken, closed on the next command", "close_on_next", "idle"),
     _hit("250 within the mail", "out_of_turn", "body"),
+    _pace("one mail in 20 s", rate_per_s=0.05),
+    _pace("one mail in 20 s, untold", rate_per_s=0.05, retry_after="nothing"),
+    _pace("one mail in 20 s, 421", rate_per_s=0.05, smtp=421),
+    _pace("one mail a minute", per_minute=1),
+    _pace("one mail in 20 s for a domain", rate_per_s=0.05, per="recipient_domain"),
+    _one_at_a_time("message"),
+    _terms("greylisted", shows_as="greylist", greylist={"delay_s": 20.0}),
+    _terms("greylisted, untold", shows_as="greylist", greylist={"delay_s": 20.0, "tells": False}),
+    _terms("greylisted for minutes", shows_as="greylist", greylist={"delay_s": 150.0, "code": 450}),
+    *_told_first("smtp"),
 )
+
+# Not here: `failed = "refuse"` (the key is burnt, send another one), for a sender that holds on to its keys can only
+# give up; `in_flight = "process"` and `lied = "release"`, with which the provider itself makes the second copy.
 
 BY_WIRE: dict[str, dict[str, Behaviour]] = {
     "http": {each.name: each for each in HTTP},
@@ -147,3 +281,12 @@ BY_WIRE: dict[str, dict[str, Behaviour]] = {
 
 #: Behaviours under which an attempt is under way for long: here a worker that is frozen meets its successor.
 IN_FLIGHT = ("taken, said late", "taken late")
+
+
+def columns(profile: str, wire: str, *, byteless: bool = False) -> tuple[str, ...]:
+    """Return the names of the behaviours that are played in a profile of this wire. `byteless`: at the model level."""
+    return tuple(
+        name
+        for name, each in BY_WIRE[wire].items()
+        if (not each.profiles or profile in each.profiles) and not (byteless and each.needs_bytes)
+    )

@@ -21,13 +21,14 @@ from scenarios.history import History, Mark, Said, Try
 from scenarios.simulation import guards, manners
 from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
+from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.rest import Rest
 from scenarios.simulation.senders import Disk, Owed, WorldSender
 from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
-from simulator.provider.ledger import Attempt, AttemptState, Sent
+from simulator.provider.ledger import Attempt, AttemptState, Sent, ToldBy
 from simulator.provider.obligations import PARKED, Obligation, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
@@ -192,7 +193,27 @@ def plan_of(profile: Profile, script: tuple[str, ...], *, per_mail: bool = False
             rules.append(
                 {"name": f"{number}: {name}", "dialect": profile.wire, "attempt": number, **behaviour.rule}
             )
-    return {"seed": 1, "rule": rules, **profile.provider}
+    return on_terms(
+        {"seed": 1, "rule": rules, **profile.provider}, (BY_WIRE[profile.wire][name] for name in script)
+    )
+
+
+def on_terms(document: dict[str, Any], behaviours: Iterable[Behaviour]) -> dict[str, Any]:
+    """Return the plan with the terms of these behaviours as well; where two say different things, the later one counts."""
+    document = dict(document)
+    for behaviour in behaviours:
+        for key, more in behaviour.terms.items():
+            known = document.get(key)
+            if isinstance(more, Mapping):
+                document[key] = {**(known or {}), **more}
+            else:
+                # Two limits of one name cannot be, and a rule that is there need not be there twice.
+                said = {each.get("name", str(each)) for each in more}
+                document[key] = [
+                    *(each for each in known or () if each.get("name", str(each)) not in said),
+                    *more,
+                ]
+    return document
 
 
 @lru_cache(maxsize=256)
@@ -279,6 +300,7 @@ async def _story(
 
     # --- storm: faults are on -----------------------------------------------------------------------
     victims: list[Process] = []
+    await start_hooks(world, (BY_WIRE[profile.wire][name] for name in cell.script))
     if cell.victim == "provider":
         victims.append(await world.start_provider(crash=cell.crash, watch=first_victim))
     else:
@@ -562,17 +584,17 @@ def try_of(attempt: Attempt) -> Try:
         answer=attempt.answer,
         sent=attempt.sent.value,
         rules=attempt.rules,
-        retry_after_s=_retry_after_s(attempt.rules),
+        retry_after_s=_retry_after_s(attempt),
     )
 
 
-def _retry_after_s(rules: Iterable[str]) -> float | None:
-    """Return what the rules of a script (`2: 503 with retry-after`) made the provider ask for, in seconds."""
-    for rule in rules:
-        behaviour = BY_WIRE["http"].get(rule.partition(": ")[2])
-        if behaviour is not None and "retry_after" in behaviour.rule:
-            return float(behaviour.rule["retry_after"])
-    return None
+def _retry_after_s(attempt: Attempt) -> float | None:
+    """Return how long the sender was told to wait, if it has heard so where a program reads it, in seconds.
+
+    The words of an SMTP reply are for people.
+    """
+    told = [advice.wait_s for advice in attempt.advice if advice.by is not ToldBy.TEXT]
+    return max(told) if told else None
 
 
 def _parked_for_ever(history: History) -> list[Finding]:

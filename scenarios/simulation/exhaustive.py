@@ -20,7 +20,7 @@ import scenarios
 import simulator
 from scenarios.checks import Finding
 from scenarios.simulation import replay
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cast import REFERENCE
 from scenarios.simulation.matrix import COUNTS, Block, Played, Size, as_line, blocks, from_line
 from scenarios.simulation.players import run
@@ -237,11 +237,11 @@ def summary(profile: str, size: Size, played: Iterable[Played], *, keep: int = 5
 
 def never_struck(profile: str, fired: Iterable[str]) -> list[str]:
     """Return the behaviours whose rule never struck: the column was played in name only."""
-    struck = {rule.partition(": ")[2] for rule in fired}
+    fired, wire = set(fired), BY_ID[profile].wire
     return [
         f"the provider never did {name!r}"
-        for name, behaviour in BY_WIRE[BY_ID[profile].wire].items()
-        if behaviour.rule and name not in struck
+        for name in columns(profile, wire)
+        if not BY_WIRE[wire][name].has_struck(fired)
     ]
 
 

@@ -26,8 +26,16 @@ from reference_sender.policy.decision import Decision, Doubt
 from scenarios import checks
 from scenarios.checks import Finding, Policy
 from scenarios.history import History
-from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.cell import CALM_S, STILL_S, history_of, trace_of, until_settled_or
+from scenarios.simulation.behaviours import BY_WIRE, Behaviour
+from scenarios.simulation.cell import (
+    CALM_S,
+    STILL_S,
+    history_of,
+    on_terms,
+    trace_of,
+    until_settled_or,
+)
+from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender, WorldSender
@@ -118,6 +126,7 @@ class Run:
         self._partitions: list[tuple[float, float]] = []
         self._frozen: set[Process] = set()
         self._skewed = 0
+        self._has_terms = False
         self._by_hand: set[str] = set()
         """Refs that a person has moved: attempts after a refusal are right then."""
         self._checked = 0
@@ -269,26 +278,34 @@ class Run:
     # --- the steps: provider and network ------------------------------------------------------------
 
     def plan(self, step: Step) -> None:
-        """From now on the provider does `name`, `count` times (0: until healed)."""
+        """From now on the provider does `name`, `count` times (0: until healed), on the terms that go with it."""
         behaviour = BY_WIRE[self.profile.wire][step.name]
         rule: dict[str, Any] = {"name": step.name, "dialect": self.profile.wire, **behaviour.rule}
         if step.count and not behaviour.refuses:
             rule["times"] = step.count
-        self._set_up([rule] if behaviour.rule else [])
+        self._has_terms = bool(behaviour.terms)
+        self.world.run(lambda: start_hooks(self.world, [behaviour]))
+        self._set_up([rule] if behaviour.rule else [], behaviour)
 
     def _document(self, rules: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the plan of the provider with these rules (its JSON form)."""
         return {"seed": 1, "rule": rules, **self.profile.provider}
 
-    def _set_up(self, rules: list[dict[str, Any]]) -> None:
+    def _set_up(self, rules: list[dict[str, Any]], *terms: Behaviour) -> None:
         assert self.world.service is not None
-        document = read_plan(self._document(rules), "the step")
+        document = read_plan(on_terms(self._document(rules), terms), "the step")
         self.world.service.provider.set_up(DEFAULT_ACCOUNT, document, self.world.clock.now())
 
     def heal(self, step: Step) -> None:
         """The provider is healthy again."""
         assert self.world.service is not None
-        self.world.service.provider.heal(DEFAULT_ACCOUNT, self.world.clock.now())
+        provider, now = self.world.service.provider, self.world.clock.now()
+        if self._has_terms:
+            # Back to the profile's own.
+            provider.set_up(DEFAULT_ACCOUNT, self.world.setup, now)
+            self._has_terms = False
+        else:
+            provider.heal(DEFAULT_ACCOUNT, now)
 
     def kill_provider(self, step: Step) -> None:
         """Kill the provider; its ledger stays."""

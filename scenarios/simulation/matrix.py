@@ -20,7 +20,7 @@ from typing import Any
 from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.asked import Notes
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
 from scenarios.simulation.cell import FREEZE, KNOWING, SHAPES, Cell, Outcome, play
 from scenarios.simulation.crashes import NotOne, Share, classes, crash_of, points, same_end
 from scenarios.simulation.guards import guarded, watchdog
@@ -137,7 +137,7 @@ def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
     """List the blocks of a size, smallest scripts first, so that the first counterexample is a small one."""
     found: list[Block] = []
     for profile in (each for each in PROFILES if each.id in profiles):
-        names = tuple(BY_WIRE[profile.wire])
+        names = columns(profile.id, profile.wire)
         for name in names:
             found += _singles(profile.id, name, size)
         if size is Size.FULL:
@@ -149,18 +149,19 @@ def _singles(profile: str, name: str, size: Size) -> Iterator[Block]:
     def block(victim: str, *kinds: str, shape: str = "one mail", skew_s: float = 0.0) -> Block:
         return Block(profile=profile, script=(name,), shape=shape, victim=victim, kinds=kinds, skew_s=skew_s)
 
+    shows = BY_WIRE[BY_ID[profile].wire][name].shape
     if name == HEALTHY.name:
         yield block("application", "sql", "commit")
     if size is Size.QUICK:
-        yield block("worker", *_COMMITS)
+        yield block("worker", *_COMMITS, shape=shows)
         if name in IN_FLIGHT:
             yield block("worker", FREEZE)
         return
-    yield block("worker", *_ALL)
-    yield block("worker", FREEZE)
-    yield block("provider", "ledger", "step")
+    yield block("worker", *_ALL, shape=shows)
+    yield block("worker", FREEZE, shape=shows)
+    yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
-        if shape != "one mail":
+        if shape != shows:
             yield block("worker", *_COMMITS, shape=shape)
         for skew_s in (-SKEW_S, SKEW_S):
             yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
@@ -175,17 +176,20 @@ def _full(profile: Profile) -> Iterator[Block]:
     What one worker does is played with its bytes. Where two work, a crash of one leaves the memory of the other, so that
     almost nothing is the same as anything else; these, and what nobody dies in, are played without.
     """
-    names = tuple(BY_WIRE[profile.wire])
-    for name in names:
+    behaviours = BY_WIRE[profile.wire]
+    every = columns(profile.id, profile.wire)
+    for name in every:
         yield Block(
             profile=profile.id,
             script=(),
-            shape="one mail",
+            shape=behaviours[name].shape,
             victim="worker",
             kinds=_ALL,
             then=((name,),),
             twice=True,
         )
+    # Terms are in force from the first attempt to the last: in which attempt they would stand makes no difference.
+    names = tuple(name for name in every if not behaviours[name].terms)
     for shape in SHAPES.values():
         for name in names:
             alone = shape.workers == 1

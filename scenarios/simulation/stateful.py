@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from scenarios.checks import Finding
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import columns
 from scenarios.simulation.machine import (
     FREEZE_S,
     MAILS,
@@ -171,7 +171,7 @@ class Machine(RuleBasedStateMachine):
         self._do("wait", seconds=seconds)
 
     def _plan(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(tuple(BY_WIRE[self.profile.wire])))
+        name = data.draw(st.sampled_from(columns(self.profile.id, self.profile.wire)))
         self._do("plan", name=name, count=data.draw(st.sampled_from((1, 2, 0))))
 
     @rule()

@@ -103,6 +103,9 @@ def _played(cell: Cell, sender: Sender, shelves: Shelves, counts: bool, notes: N
     shape = SHAPES[cell.shape]
     if cell.victim not in ("worker", "application"):
         raise OnlyOnTheWire(f"the victim is {cell.victim!r}; at the model level only the sender dies")
+    for name in cell.script:
+        if BY_WIRE[BY_ID[cell.profile].wire][name].needs_bytes:
+            raise OnlyOnTheWire(f"{name!r} needs requests that wait for each other, or webhooks")
     world = World(
         seed=cell.seed,
         setup=_setup_of(cell.profile, cell.script),

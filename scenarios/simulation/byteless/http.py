@@ -12,15 +12,17 @@ from functools import lru_cache
 from math import ceil
 from typing import Any
 
+from reference_sender.transports.http import limits_in
 from scenarios.simulation.byteless.door import NEVER, Play, Premises, Waits, deliver, wait_out
 from scenarios.simulation.byteless.line import End, Line, Want, Word
 from scenarios.simulation.byteless.loop import refuse
 from simulator.dialects.http import HttpWords, part_of, whole
 from simulator.dialects.native import DIALECT
-from simulator.dialects.native.answers import answer, garbled
+from simulator.dialects.native.answers import Style, answer, garbled
 from simulator.dialects.native.keys import read_key
 from simulator.dialects.native.lookup import as_json
 from simulator.dialects.native.odd import odd
+from simulator.dialects.native.ratelimit import rate_fields
 from simulator.dialects.native.request import read
 from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words
 from simulator.provider.dress import Chunked, Chunks, Doubled, Dress, Dripped, Flaw, Gzipped, Odd
@@ -62,6 +64,8 @@ class Head:
     """What the sender's library calls the trouble with the body."""
     is_followed: bool = False
     """Behind it comes something that nobody asked for."""
+    limits: tuple[tuple[str, str], ...] = ()
+    """The fields that tell how the limits stand."""
 
 
 #: A part of an answer that comes before its end.
@@ -85,10 +89,11 @@ class HttpVoice:
 
     closes = False
 
-    def __init__(self, premises: Premises, line: Line, headed: Words | None = None) -> None:
+    def __init__(self, premises: Premises, line: Line, attempt: Attempt, headed: Words | None = None) -> None:
         """`headed`: the head of these words has been said already, and only the body is still to come."""
         self._at = premises
         self._line = line
+        self._fields = _rate_fields(premises, attempt)
         self.said: str | None = None
         self._headed: HttpWords | None = None
         if headed is not None:
@@ -146,6 +151,8 @@ class HttpVoice:
                 return Play(pieces=(*bits, self._answer(out, out.body)))
 
     def _worded(self, words: Words) -> HttpWords:
+        if self._fields:
+            return answer(words, self._at.now, Style(headers=self._fields))
         return (
             _in_words(words) if getattr(words, "retry_after", None) is None else answer(words, self._at.now)
         )
@@ -162,6 +169,8 @@ class HttpVoice:
             body=body,
             closes=self.closes,
             flaw=flaw,
+            # They are written in small letters on the wire, too.
+            limits=limits_in((name.lower(), value) for name, value in out.headers),
         )
 
 
@@ -213,7 +222,7 @@ class HttpDoor:
         # While the door is shut nobody reads, so a FIN behind the request goes unseen: it is let in all the same.
         if rest is None and not self._line.reset:
             return True
-        voice, sent = DoorVoice(self._at, self._line), Sent.NOTHING
+        voice, sent = DoorVoice(self._at, self._line, attempt), Sent.NOTHING
         if rest is not None:
             sent = yield from deliver(rest, attempt, voice, self._line, half_closes=False)
         provider.told(attempt, sent, self._at.now, answer=voice.said)
@@ -246,7 +255,7 @@ class HttpDoor:
 
     def _say(self, attempt: Attempt, words: Answer, after_head: Words | None) -> Waits:
         provider, line = self._at.provider, self._line
-        voice = HttpVoice(self._at, line, after_head)
+        voice = HttpVoice(self._at, line, attempt, after_head)
         sent = yield from deliver(words, attempt, voice, line, half_closes=False)
         said = voice.said
         if after_head is not None:
@@ -277,6 +286,15 @@ class HttpDoor:
             refuse("a rule strikes a look-up, which the model level does not know")
         entries = [as_json(each) for each in provider.look_up(query, DEFAULT_ACCOUNT, now, view=view)]
         self._line.say(Head(200, None, 0, body=entries))
+
+
+def _rate_fields(premises: Premises, attempt: Attempt) -> tuple[tuple[str, str], ...]:
+    """Return the fields that tell how the limits stand for whoever makes this attempt; none without limits."""
+    account = premises.provider.accounts[attempt.account]
+    if not account.limiter.limits:
+        return ()
+    standings = premises.provider.standings(attempt, premises.now)
+    return rate_fields(account.setup.api.rate_fields, standings, account.clock.now(premises.now))
 
 
 _USUAL = Accepted(id="msg_00000000000000000000", message_id=None, recipients=())

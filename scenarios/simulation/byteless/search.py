@@ -18,14 +18,14 @@ from zlib import crc32
 
 from scenarios import clock
 from scenarios.checks import Finding
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, columns
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import Sender
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell
 from scenarios.simulation.crashes import NotOne, classes, points
 from scenarios.simulation.matrix import SKEW_S
 from scenarios.simulation.processes import CrashPoint
-from scenarios.simulation.profiles import BY_ID, PROFILES
+from scenarios.simulation.profiles import BY_ID, PROFILES, Profile
 
 #: Every kind of crash point there is at this level: `step` is every await and every callback.
 KINDS = ("commit", "point", "reply", "step")
@@ -120,16 +120,19 @@ def areas(size: Size, profiles: Sequence[str] = tuple(BY_ID), *, seed: int = 1) 
     match size:
         case Size.QUICK:
             for profile in chosen:
-                yield from (Area(profile=profile.id, script=(name,)) for name in BY_WIRE[profile.wire])
+                yield from (
+                    Area(profile=profile.id, script=(name,), shape=BY_WIRE[profile.wire][name].shape)
+                    for name in _names(profile)
+                )
                 yield Area(profile=profile.id, script=(HEALTHY.name,), victim="application")
         case Size.WIDE:
             yield from areas(Size.QUICK, profiles)
             for profile in chosen:
-                for name in BY_WIRE[profile.wire]:
+                for name in _names(profile):
                     yield from _wide(profile.id, name)
         case Size.PAIRS:
             for profile in chosen:
-                names = [name for name in BY_WIRE[profile.wire] if name != HEALTHY.name]
+                names = [name for name in _names(profile) if name != HEALTHY.name]
                 for pair in itertools.product(names, repeat=2):
                     yield Area(profile=profile.id, script=pair)
                     yield Area(profile=profile.id, script=pair, shape="two mails, two workers")
@@ -138,15 +141,21 @@ def areas(size: Size, profiles: Sequence[str] = tuple(BY_ID), *, seed: int = 1) 
                 yield from (Area(profile=each.id, script=(), dice=number) for each in chosen)
 
 
+def _names(profile: Profile) -> tuple[str, ...]:
+    """Return the columns of a profile that can be played without bytes."""
+    return columns(profile.id, profile.wire, byteless=True)
+
+
 def _wide(profile: str, name: str) -> Iterator[Area]:
     script = (name,)
-    yield Area(profile=profile, script=script, twice=True)
-    yield Area(profile=profile, script=script, kinds=(), holds_s=HOLDS_S)
+    shows = BY_WIRE[BY_ID[profile].wire][name].shape
+    yield Area(profile=profile, script=script, shape=shows, twice=True)
+    yield Area(profile=profile, script=script, shape=shows, kinds=(), holds_s=HOLDS_S)
     for shape in SHAPES:
-        if shape != "one mail":
+        if shape != shows:
             yield Area(profile=profile, script=script, shape=shape)
-        if SHAPES[shape].workers > 1:
-            yield Area(profile=profile, script=script, shape=shape, kinds=(), holds_s=HOLDS_S)
+            if SHAPES[shape].workers > 1:
+                yield Area(profile=profile, script=script, shape=shape, kinds=(), holds_s=HOLDS_S)
         for skew_s in (-SKEW_S, SKEW_S):
             yield Area(profile=profile, script=script, shape=shape, skew_s=skew_s)
 
@@ -237,7 +246,7 @@ def stop_before(dry: Told, step: int) -> CrashPoint:
 def _drawn(area: Area, sender: Sender, shelves: Shelves) -> Iterator[tuple[Told, int]]:
     """Let a die choose: short scripts more often than long ones, and a crash or a stop almost always."""
     die = random.Random(f"{area.dice}/{area.profile}")
-    names = list(BY_WIRE[BY_ID[area.profile].wire])
+    names = _names(BY_ID[area.profile])
     left = DRAWN
     while left > 0:
         cell = Cell(
@@ -282,16 +291,14 @@ def _tidied(outcomes: Iterator[tuple[Told, int]]) -> Iterator[tuple[Told, int]]:
 
 def never_struck(searched: Iterable[Searched], note: Callable[[str, str], str]) -> list[str]:
     """Return the behaviours of an area's script whose rule never struck in it: it was searched in name only."""
-    struck: dict[str, set[str]] = {}
+    fired: dict[str, set[str]] = {}
     named: dict[str, set[str]] = {}
     for each in searched:
-        wire = BY_ID[each.area.profile].wire
-        struck.setdefault(each.area.profile, set()).update(rule.partition(": ")[2] for rule in each.fired)
-        named.setdefault(each.area.profile, set()).update(
-            name for name in each.area.script if BY_WIRE[wire][name].rule
-        )
+        fired.setdefault(each.area.profile, set()).update(each.fired)
+        named.setdefault(each.area.profile, set()).update(each.area.script)
     return [
         note(profile, name)
         for profile, names in sorted(named.items())
-        for name in sorted(names - struck[profile])
+        for name in sorted(names)
+        if not BY_WIRE[BY_ID[profile].wire][name].has_struck(fired[profile])
     ]

@@ -394,7 +394,8 @@ def _is_timeless(words: Words) -> bool:
 @lru_cache(maxsize=1024)
 def _in_words(words: Words, bare: bool) -> bytes:
     whole = reply(words, NEVER)
-    if bare and isinstance(words, Reply) and words.enhanced is None and words.text is None:
+    # A rule that says them has the last word.
+    if bare and not (isinstance(words, Reply) and (words.text is not None or words.enhanced is not None)):
         return _ENHANCED.sub(rb"\1", whole)
     return whole
 

@@ -163,7 +163,9 @@ class HttpTransport:
             head, body = await self._client.ask(Post(key, _request_body(parcel)), let_go)
         except Broken as broken:
             return Evidence(wire=Wire.HTTP, phase=phase, trouble=str(broken))
-        return _http_evidence(head.status, head.retry_after, body, parcel.recipient, phase, _Named(parcel))
+        return _http_evidence(
+            head.status, head.retry_after, body, parcel.recipient, phase, _Named(parcel), head.limits
+        )
 
     async def close(self) -> None:
         await self._client.close()
@@ -221,9 +223,15 @@ class _Named:
 
 @lru_cache(maxsize=4096)
 def _http_evidence(
-    status: int, retry_after: str | None, body: bytes, recipient: str, phase: Phase, named: _Named
+    status: int,
+    retry_after: str | None,
+    body: bytes,
+    recipient: str,
+    phase: Phase,
+    named: _Named,
+    limits: tuple[tuple[str, str], ...],
 ) -> Evidence:
-    return over_http.evidence_of(status, retry_after, body, named.parcel, phase)
+    return over_http.evidence_of(status, retry_after, body, named.parcel, phase, limits=limits)
 
 
 def _request_body(parcel: Parcel) -> bytes:

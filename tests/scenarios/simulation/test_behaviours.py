@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, Behaviour
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, Behaviour, columns
+from scenarios.simulation.cell import plan_of
+from scenarios.simulation.profiles import BY_ID
 from simulator.config import read_plan, warnings
 from simulator.provider.faults import FAULTS
+from simulator.provider.idempotency import WAYS, KeyRules
 from tests.simulator.provider.faults.samples import sample
 
 
@@ -48,3 +51,63 @@ def test_every_kind_of_fault_takes_part(wire: str) -> None:
     }
 
     assert answers - elsewhere <= spoken
+
+
+# --- other terms ------------------------------------------------------------------------------------
+
+#: What a provider's terms can be in a world, and which keys of a plan say so.
+TERMS = {"limit", "greylist", "idempotency", "webhooks", "rule"}
+
+
+def test_every_kind_of_terms_takes_part() -> None:
+    """Limits and webhooks on both wires, keys on the one that has them, greylists on the other."""
+    said = {wire: {key for each in table.values() for key in each.terms} for wire, table in BY_WIRE.items()}
+
+    assert said["http"] == TERMS - {"greylist"}
+    assert said["smtp"] == TERMS - {"idempotency"}
+
+
+@pytest.mark.parametrize("situation", ["finished", "in_flight", "failed", "lied"])
+def test_every_way_of_keys_takes_part(situation: str) -> None:
+    """Those that are left out, and why, stand at the end of the tables. A key with another body is no provider's doing."""
+    usual = getattr(KeyRules(), situation)
+    ways = {each.terms.get("idempotency", {}).get(situation) for each in HTTP} - {None}
+
+    left_out = {"failed": {"refuse"}, "in_flight": {"process"}, "lied": {"release"}}
+    assert ways == set(WAYS[situation]) - {usual} - left_out.get(situation, set())
+
+
+def test_terms_come_on_top_of_the_profile_and_stay_when_faults_end() -> None:
+    """The later of two that say different things counts; a limit of one name is there once."""
+    forgotten = BY_ID["http-keys-forgotten"]
+    plan = plan_of(forgotten, ("taken late, 409 until", "one mail in 20 s", "one mail a minute"))
+
+    assert plan["idempotency"] == {"window_s": 60.0, "in_flight": "retry_after", "in_flight_s": 20}
+    assert plan["limit"] == [{"name": "pace", "per_minute": 1}]
+    assert [each["name"] for each in plan["rule"]] == ["1: taken late, 409 until"]
+    assert forgotten.provider == {"idempotency": {"window_s": 60.0}}
+    assert warnings(read_plan(plan, "test")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fired", "struck"),
+    [
+        ("ok", (), True),
+        ("503", (), False),
+        ("503", ("2: 503",), True),
+        ("503", ("1: 503 with retry-after",), False),
+        ("one mail in 20 s", ("limit: pace",), True),
+        ("one at a time", ("1: one at a time",), False),
+    ],
+)
+def test_whether_a_behaviour_has_struck(name: str, fired: tuple[str, ...], struck: bool) -> None:
+    """By the name of its rule, or by what its terms say."""
+    assert BY_WIRE["http"][name].has_struck(fired) is struck
+
+
+def test_columns_of_a_profile() -> None:
+    """What leads nowhere in a profile is not played in it, and what needs bytes not without them."""
+    assert "503, replayed" not in columns("http-keys", "http")
+    assert "503, replayed" in columns("http-lookup-lagging", "http")
+    left = set(columns("http-keys", "http")) - set(columns("http-keys", "http", byteless=True))
+    assert left == {each.name for each in HTTP if each.needs_bytes}

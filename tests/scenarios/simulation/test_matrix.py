@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reference_sender.worker import frozen_key
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import columns
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.crashes import classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
@@ -56,7 +56,7 @@ def test_every_behaviour_of_every_profile_is_played(size: Size) -> None:
     """No column is left out, in no size."""
     played = {(block.profile, block.script) for block in blocks(size)}
 
-    assert {(each.id, (name,)) for each in PROFILES for name in BY_WIRE[each.wire]} <= played
+    assert {(each.id, (name,)) for each in PROFILES for name in columns(each.id, each.wire)} <= played
 
 
 def test_blocks_have_ids_of_their_own() -> None:

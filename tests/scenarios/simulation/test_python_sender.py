@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cast import CastError, cast
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.loop import NotInTheWorld
@@ -175,14 +175,15 @@ def documented(tmp_path: Path) -> Path:
     return tmp_path / "sender.toml"
 
 
-@pytest.mark.parametrize("name", BY_WIRE["http"])
+@pytest.mark.parametrize("name", columns("http-keys", "http"))
 def test_the_documented_sender_keeps_every_promise(documented: Path, tmp_path: Path, name: str) -> None:
     """Every behaviour, without a crash and with one at each commit."""
     assert world_profiles(documented) == ("http-keys",)
     sys.modules.pop("outbox", None)
     disk = Disk(tmp_path)
     sender = cast(str(documented), disk, BY_ID["http-keys"])
-    block = Block(profile="http-keys", script=(name,), shape="one mail", victim="worker", kinds=("commit",))
+    shape = BY_WIRE["http"][name].shape
+    block = Block(profile="http-keys", script=(name,), shape=shape, victim="worker", kinds=("commit",))
 
     played = play_block(block, sender, disk)
 

@@ -9,7 +9,7 @@ import pytest
 
 from scenarios.history import History
 from scenarios.simulation import cell as wired
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender, of
 from scenarios.simulation.cell import Cell
@@ -45,18 +45,31 @@ class Both:
         )
 
 
+def unnamed(history: History) -> list[tuple[object, ...]]:
+    """Return when somebody came, what it was told, and what all were told in the end, but not who it was."""
+    attempts = [
+        (each.opened_at, each.closed_at, each.answer, each.rules, each.retry_after_s)
+        for each in history.attempts
+    ]
+    return [*attempts, *sorted((each.state, each.attempts) for each in history.said)]
+
+
 @pytest.mark.parametrize("profile", list(BY_ID))
 def test_every_behaviour_is_the_same_story(tmp_path: Path, profile: str) -> None:
     """And the victim comes by the same crash points, as often."""
     both, points = Both(tmp_path, profile), 0
-    for name in BY_WIRE[BY_ID[profile].wire]:
-        cell = Cell(profile=profile, script=(name,))
+    for name in columns(profile, BY_ID[profile].wire, byteless=True):
+        cell = Cell(profile=profile, script=(name,), shape=BY_WIRE[BY_ID[profile].wire][name].shape)
         here = play(cell, both.model, both.shelves, counts=True)
         there = wired.play(cell, both.sender, both.disk)
 
         passed = {point: len(moments) for point, moments in here.moments.items() if point[0] != "step"}
         assert passed == {point: count for point, count in there.passed.items() if point[0] != "sql"}, name
-        assert told(here.history) == told(there.history), name
+        if cell.shape == "one mail":
+            assert told(here.history) == told(there.history), name
+        else:
+            # Which of two that come at the same instant is heard first is another thing on each level.
+            assert unnamed(here.history) == unnamed(there.history), name
         assert here.findings == there.findings == []
         points += sum(passed.values())
     assert points > 800

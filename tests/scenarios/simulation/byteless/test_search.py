@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import columns
 from scenarios.simulation.byteless.cell import Shelves, play
 from scenarios.simulation.byteless.search import (
     DRAWN,
@@ -131,7 +131,7 @@ def test_a_size_is_what_it_says(size: Size) -> None:
     assert [len(each.script) for each in listed] == sorted(len(each.script) for each in listed)
     assert {each.profile for each in listed} == {each.id for each in PROFILES}
     scripts = {each.script for each in listed if each.profile == "http-keys"}
-    names = set(BY_WIRE["http"])
+    names = set(columns("http-keys", "http", byteless=True))
     if size is Size.PAIRS:
         assert scripts == set(itertools.product(names - {"ok"}, repeat=2))
         assert {each.shape for each in listed} == {"one mail", "two mails, two workers"}

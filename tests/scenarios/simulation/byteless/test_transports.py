@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import columns
 from scenarios.simulation.cell import plan_of
 from scenarios.simulation.profiles import BY_ID
 from simulator.config import read_plan
@@ -28,7 +28,7 @@ ALONE = ("250 within the mail",)
 def test_every_behaviour_looks_the_same(profile: str) -> None:
     """Evidence, times, answers read, look-up, attempts and acceptances: of this attempt and of one behind it."""
     place = BY_ID[profile]
-    names = [name for name in BY_WIRE[place.wire] if name not in ALONE]
+    names = [name for name in columns(place.id, place.wire, byteless=True) if name not in ALONE]
     setups = {name: read_plan(plan_of(place, (name, "ok")), "the script") for name in names}
 
     found = differences(
