@@ -213,9 +213,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellFirst:
-    """Tell the webhook what has happened to the attempt's mail (wait so long at most), then go on with `then`."""
+    """Tell the webhook what has happened to these attempts' mails (wait so long at most), then go on with `then`."""
 
     within_s: float
+    attempts: tuple[str, ...]
     then: Answer
 
 

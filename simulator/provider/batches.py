@@ -12,6 +12,7 @@ from simulator.provider import keyring
 from simulator.provider.advising import Advising
 from simulator.provider.answer import (
     Accepted,
+    Answer,
     InTurn,
     Refused,
     Reply,
@@ -22,6 +23,7 @@ from simulator.provider.answer import (
 )
 from simulator.provider.detail import Detail
 from simulator.provider.directory import Directory
+from simulator.provider.foretold import Foretold
 from simulator.provider.ledger import Attempt
 from simulator.provider.message import Submission
 from simulator.provider.striking import Striking
@@ -32,12 +34,18 @@ class Batches:
     """One provider's."""
 
     def __init__(
-        self, directory: Directory, submissions: Submissions, striking: Striking, advising: Advising
+        self,
+        directory: Directory,
+        submissions: Submissions,
+        striking: Striking,
+        advising: Advising,
+        foretold: Foretold,
     ) -> None:
         self._directory = directory
         self._submissions = submissions
         self._striking = striking
         self._advising = advising
+        self._foretold = foretold
 
     def open_items(self, lead: Attempt, count: int, another: Callable[[], Attempt]) -> list[Attempt]:
         """A request brought so many mails: its own attempt is the first one's, `another` opens the others'."""
@@ -110,6 +118,8 @@ class Batches:
         everything = Detail(
             recipients=tuple(recipient for attempt in attempts for recipient in attempt.recipients)
         )
+        answer: Answer = words
+        after_head = False
         for stage in STAGES_AFTER_BOOKING["http"]:
             occasion = self._striking.occasion(account, lead, stage, everything)
             strike = self._striking.strike(lead, stage, everything, occasion, now)
@@ -118,11 +128,17 @@ class Batches:
                 if strike is not None and attempt is not lead:
                     attempt.rules = (*attempt.rules, *strike.rules)
             if strike is not None and strike.answer is not None:
-                answer = with_words(strike.answer, words)
+                answer, after_head = with_words(strike.answer, words), stage == "body"
                 if key is not None and accepted:
                     keyring.lied(account, lead, key, fingerprint, answer, now)
                 self._advising.says(lead, answer)
                 for attempt in attempts:
                     attempt.answer = spoken(answer)
-                return Verdict(accepted=accepted, answer=answer, words=words, after_head=stage == "body")
-        return Verdict(accepted=accepted, answer=words, words=words)
+                break
+        taken = (attempt.id for attempt in attempts if attempt.accepted)
+        return Verdict(
+            accepted=accepted,
+            answer=self._foretold.after_their_events(taken, answer),
+            words=words,
+            after_head=after_head,
+        )

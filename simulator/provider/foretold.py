@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from simulator.provider.answer import Answer, TellFirst
 from simulator.provider.fate import Destiny
@@ -31,10 +31,12 @@ class Foretold:
         """Tell whether its events come before its answer."""
         return attempt in self._early
 
-    def after_its_events(self, attempt: str, answer: Answer) -> Answer:
-        """Return the answer; it waits for events that are to be told before it."""
-        within_s = self._early.get(attempt)
-        return answer if within_s is None else TellFirst(within_s=within_s, then=answer)
+    def after_their_events(self, attempts: Iterable[str], answer: Answer) -> Answer:
+        """Return the answer to these attempts (a batch is several); it waits for events that are to be told before it."""
+        early = tuple(attempt for attempt in attempts if attempt in self._early)
+        if not early:
+            return answer
+        return TellFirst(within_s=max(self._early[attempt] for attempt in early), attempts=early, then=answer)
 
     def forget(self, attempt: str) -> None:
         """An attempt is over."""

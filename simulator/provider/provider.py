@@ -98,7 +98,7 @@ class Provider:
             foretold=self._foretold,
             aftermaths=self._aftermaths,
         )
-        self._batches = Batches(directory, self._submissions, self._striking, self._advising)
+        self._batches = Batches(directory, self._submissions, self._striking, self._advising, self._foretold)
         self._asking = Asking(directory, self._striking)
         self.quick = Quick(directory, self._submissions)
 

@@ -226,7 +226,7 @@ class Submissions:
         self._advising.says(attempt, answer)
         return Verdict(
             accepted=accepted,
-            answer=self._foretold.after_its_events(attempt.id, answer),
+            answer=self._foretold.after_their_events((attempt.id,), answer),
             words=words,
             after_head=after_head,
             acceptance=acceptance,

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from simulator.clock import Clock
 from simulator.driven import Waiter
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
 from simulator.provider.webhooks import Reach, TargetError, WebhookRules, check_target
@@ -93,11 +93,11 @@ class Outgoing:
         await self.couriers.close()
         await self._messenger.close()
 
-    async def tell(self, attempt: Attempt) -> None:
-        """Tell the webhook what has happened to an attempt's mail; return when that has been tried once."""
+    async def tell(self, account: str, attempts: Collection[str]) -> None:
+        """Tell an account's webhook what has happened to these attempts' mails; return when that was tried once."""
         self.couriers.stir()
-        courier = self.couriers.of(attempt.account, self.webhooks.name)
+        courier = self.couriers.of(account, self.webhooks.name)
         if courier is not None:
             await courier.told(
-                lambda notice: notice.event.mail is not None and notice.event.mail.attempt == attempt.id
+                lambda notice: notice.event.mail is not None and notice.event.mail.attempt in attempts
             )

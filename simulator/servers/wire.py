@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from simulator.dialects.script import Script
@@ -227,9 +227,9 @@ class Wire:
         holds: Holds,
         moved: Callable[[], None],
         *,
-        tell: Callable[[Attempt], Awaitable[None]] | None = None,
+        tell: Callable[[str, Collection[str]], Awaitable[None]] | None = None,
     ) -> None:
-        """`tell`: tells the webhook what has happened to an attempt's mail, and returns when that has been tried."""
+        """`tell`: tells an account's webhook what has happened to attempts' mails, and returns when that was tried."""
         self._alarms = alarms
         self._holds = holds
         self._moved = moved
@@ -258,17 +258,17 @@ class Wire:
                         attempt.state = before
                         self._moved()
                     answer = then
-                case TellFirst(within_s=within_s, then=then):
-                    await self._tell_first(attempt, within_s)
+                case TellFirst(within_s=within_s, attempts=attempts, then=then):
+                    await self._tell_first(attempt.account, attempts, within_s)
                     answer = then
                 case _:
                     return answer
 
-    async def _tell_first(self, attempt: Attempt, within_s: float) -> None:
+    async def _tell_first(self, account: str, attempts: Collection[str], within_s: float) -> None:
         if self._tell is None:
             return
-        telling = asyncio.ensure_future(self._tell(attempt))
-        over = asyncio.ensure_future(self._alarms.sleep(attempt.account, within_s))
+        telling = asyncio.ensure_future(self._tell(account, attempts))
+        over = asyncio.ensure_future(self._alarms.sleep(account, within_s))
         try:
             await asyncio.wait({telling, over}, return_when=asyncio.FIRST_COMPLETED)
         finally:

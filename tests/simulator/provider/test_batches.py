@@ -15,17 +15,18 @@ from simulator.provider.answer import (
     Refused,
     Reply,
     Results,
+    TellFirst,
     Words,
 )
 from simulator.provider.batch import MODES, RESULTS, BatchRules
-from simulator.provider.faults import HangUpOnThem, ReplyWith
+from simulator.provider.faults import HangUpOnThem, ReplyWith, TellBeforeTheAnswer
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.ledger import Attempt, Booked, Sent, Tried
 from simulator.provider.limits import Limits
 from simulator.provider.lookup import Query
 from simulator.provider.message import Submission
 from simulator.provider.plan import Pattern, Plan, Rule, When, Who
-from simulator.provider.provider import Provider, Setup, Verdict
+from simulator.provider.provider import Detail, Provider, Setup, Verdict
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, provider
 
 EVE = "eve@example.org"
@@ -255,3 +256,30 @@ def test_what_exceeds_a_limit_together_is_owed() -> None:
 def test_the_usual_choices_are_choices() -> None:
     assert BatchRules().mode in MODES
     assert BatchRules().results in RESULTS
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["said", "broken off"])
+def test_events_of_a_batch_are_told_before_its_answer(breaks: bool) -> None:
+    """Of those mails that a rule means and that were taken; the longest wait counts, whatever becomes of the answer."""
+    early = [
+        Rule(
+            name=f"early {to}",
+            fault=TellBeforeTheAnswer(within_s=within_s),
+            stages=frozenset({("http", "accept")}),
+            who=Who(recipient=Pattern(to)),
+        )
+        for to, within_s in ((BOB, 2.0), (EVE, 7.0))
+    ]
+    ends = [rule(HangUpOnThem(), "reply")] if breaks else []
+    it = provider(Setup(plan=Plan(rules=(*early, *ends))))
+    attempts = it.open_items(it.open("native", "peer", NOW), len(MAILS), NOW)
+    words = []
+    for attempt, each in zip(attempts, MAILS, strict=True):
+        known = Detail(recipients=each.recipients, fingerprint=each.fingerprint)
+        assert it.step(attempt, "accept", known, NOW) is None
+        words.append(it.take(attempt, each, NOW))
+    verdict = it.answer_batch(attempts, Results(items=tuple(words)), "all", NOW)
+
+    said = HangUp() if breaks else verdict.words
+    assert verdict.answer == TellFirst(within_s=7.0, attempts=(attempts[0].id, attempts[2].id), then=said)
+    assert verdict.accepted == (BOB, ANN, EVE)

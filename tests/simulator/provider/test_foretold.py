@@ -83,7 +83,7 @@ def test_events_may_come_before_the_answer(dialect: str, place: tuple[str, str])
     log.advance(NOW)
 
     assert verdict is not None
-    assert verdict.answer == TellFirst(within_s=4, then=HangUp())
+    assert verdict.answer == TellFirst(within_s=4, attempts=("att_1",), then=HangUp())
     assert [(event.type, event.recipient) for _, event in log.since(0)] == [
         ("email.accepted", BOB),
         ("email.delivered", BOB),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,6 +247,21 @@ def test_an_event_is_told_before_the_sender_has_its_answer(
     assert types(told) == ["email.accepted", "email.delivered"]
     assert told[0].json["data"]["email_id"] == answer.json["id"]
     assert [each["state"] for each in control.deliveries()] == ["delivered", "delivered"]
+
+
+def test_the_answer_to_a_batch_waits_for_the_events_of_its_mails(
+    simulator: Running, control: ControlClient, receiver: Receiver
+) -> None:
+    """Those of every mail that a rule means."""
+    control.set_webhook(receiver.url, secret=SECRET, events=["email.accepted"])
+    control.add_rules({"fault": "webhook_early", "recipient": "early*"})
+    mails = [mail(to=[f"{name}@example.com"]) for name in ("early-1", "late", "early-2")]
+    batch = json.dumps(mails).encode()
+    with Sender(simulator.http) as sender:
+        assert sender.say(request(batch, path="/v1/emails/batch")).see().status == 200
+        told = {each.json["data"]["recipient"] for each in receiver.got}
+
+    assert {"early-1@example.com", "early-2@example.com"} <= told
 
 
 def test_an_answer_waits_for_its_events_only_so_long(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 
 import pytest
@@ -397,26 +397,26 @@ def test_events_are_told_before_the_answer_if_they_can_be_in_time() -> None:
         seen: list[str] = []
         over = asyncio.Event()
 
-        async def tell(attempt: Attempt) -> None:
-            seen.append(f"told of {attempt.id}")
+        async def tell(account: str, attempts: Collection[str]) -> None:
+            seen.append(f"{account} told of {' and '.join(attempts)}")
             if end_s is None:
                 await over.wait()
             seen.append("has told")
 
         clock = HourClock() if end_s is not None else StillClock()
         wire = Wire(Alarms(clock), Holds(), lambda: None, tell=tell)
-        answer = await wire.wait_out(TellFirst(within_s=3, then=NO), attempt())
+        answer = await wire.wait_out(TellFirst(within_s=3, attempts=("att_1", "att_2"), then=NO), attempt())
         assert answer == NO
         assert (
             await Wire(Alarms(clock), Holds(), lambda: None).wait_out(
-                TellFirst(within_s=3, then=NO), attempt()
+                TellFirst(within_s=3, attempts=("att_1", "att_2"), then=NO), attempt()
             )
             == NO
         )
         return seen
 
-    assert asyncio.run(scenario(0.0)) == ["told of att_1", "has told"]
-    assert asyncio.run(scenario(None)) == ["told of att_1"]
+    assert asyncio.run(scenario(0.0)) == ["default told of att_1 and att_2", "has told"]
+    assert asyncio.run(scenario(None)) == ["default told of att_1 and att_2"]
 
 
 class HourClock(StillClock):
