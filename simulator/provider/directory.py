@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
+from simulator.provider import greylist
 from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.answer import Refused
 from simulator.provider.clock import ClockMoved
@@ -62,12 +63,17 @@ class Directory:
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
         account = self.account(name, now)
+        if setup.greylist != account.setup.greylist:
+            self.journal.note(name, greylist.TOPIC, account.greylist.leave())
         account.set_up(setup, account.clock.now(now))
 
     def take_up_setup(self, name: str, setup: Setup, since: datetime, now: datetime) -> None:
         """Take a setup again that was in force before a restart, since this instant of the account's time."""
-        self.set_up(name, setup, now)
-        account = self.by_name[name]
+        account = self.account(name, now)
+        known = account.greylist
+        account.set_up(setup, account.clock.now(now))
+        # What was recalled is of this setup: it is the one that was in force.
+        account.greylist = known
         account.set_up_at = since
         for acceptance in account.ledger.acceptances:
             if acceptance.accepted_at >= since:

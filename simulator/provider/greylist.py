@@ -7,6 +7,7 @@ that of one account, and its time the account's.
 from __future__ import annotations
 
 import ipaddress
+import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -14,6 +15,11 @@ from simulator.provider.plan import Pattern
 
 #: Triplets that are remembered at most; the one that was met longest ago goes first.
 MOST_TRIPLETS = 100_000
+
+#: Where triplets are remembered, see `simulator.provider.notes`.
+TOPIC = "greylist"
+_WAITING, _PASSED = "waiting", "passed"
+NEAR_ENOUGH_S = 3_600.0
 
 Triplet = tuple[str, str, str]
 
@@ -47,6 +53,37 @@ class GreylistState:
     """Since when."""
     _passed: dict[Triplet, datetime] = field(default_factory=dict)
     """When its last mail came."""
+    _news: dict[str, str | None] = field(default_factory=dict)
+    """What must be remembered over a restart and has not been handed out yet: facts by name, see `recall`."""
+
+    # --- over a restart -----------------------------------------------------------------------------
+
+    def news(self) -> dict[str, str | None]:
+        """Hand out what has changed since the last call; None: forgotten."""
+        news, self._news = self._news, {}
+        return news
+
+    def leave(self) -> dict[str, str | None]:
+        """Return how to forget everything that was ever handed out: another list is in force from now on."""
+        return {_name(triplet): None for triplet in (*self._waiting, *self._passed)}
+
+    def recall(self, name: str, facts: str) -> None:
+        """Take up what a former process has handed out."""
+        kind, _, at = facts.partition(" ")
+        ip, sender, recipient = json.loads(name)
+        (self._passed if kind == _PASSED else self._waiting)[ip, sender, recipient] = datetime.fromisoformat(
+            at
+        )
+
+    def _put(self, known: dict[Triplet, datetime], triplet: Triplet, now: datetime) -> None:
+        if len(known) >= MOST_TRIPLETS:
+            oldest = next(iter(known))
+            del known[oldest]
+            self._news[_name(oldest)] = None
+        known[triplet] = now
+        self._news[_name(triplet)] = _facts(_PASSED if known is self._passed else _WAITING, now)
+
+    # --- a mail -------------------------------------------------------------------------------------
 
     def meet(self, rules: Greylist, ip: str, sender: str, recipient: str, now: datetime) -> float | None:
         """Return how long this triplet has still to wait, in seconds. None: it passes."""
@@ -56,24 +93,33 @@ class GreylistState:
         last = self._passed.pop(triplet, None)
         if last is not None and now - last <= timedelta(seconds=rules.remember_s):
             self._passed[triplet] = now
+            # Where it is remembered for days, one note an hour is near enough.
+            if rules.remember_s < NEAR_ENOUGH_S * 10 or _hour(last) != _hour(now):
+                self._news[_name(triplet)] = _facts(_PASSED, now)
             return None
         since = self._waiting.get(triplet)
         if since is None or now - since > timedelta(seconds=rules.within_s):
             self._waiting.pop(triplet, None)
-            _keep(self._waiting, triplet, now)
+            self._put(self._waiting, triplet, now)
             return rules.delay_s
         left_s = rules.delay_s - (now - since).total_seconds()
         if left_s > 0:
             return left_s
         del self._waiting[triplet]
-        _keep(self._passed, triplet, now)
+        self._put(self._passed, triplet, now)
         return None
 
 
-def _keep(known: dict[Triplet, datetime], triplet: Triplet, now: datetime) -> None:
-    if len(known) >= MOST_TRIPLETS:
-        del known[next(iter(known))]
-    known[triplet] = now
+def _hour(at: datetime) -> float:
+    return at.timestamp() // NEAR_ENOUGH_S
+
+
+def _facts(kind: str, at: datetime) -> str:
+    return f"{kind} {at.isoformat()}"
+
+
+def _name(triplet: Triplet) -> str:
+    return json.dumps(triplet, separators=(",", ":"))
 
 
 def _is_listed(rules: Greylist, ip: str, sender: str, recipient: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from simulator.provider import greylist
 from simulator.provider.account import Account
 from simulator.provider.advising import Advising
 from simulator.provider.answer import Refused, spoken
@@ -46,6 +47,8 @@ class Holding:
         """Say what a limit or the greylist has against this, at a stage before booking."""
         account = self._accounts[attempt.account]
         held = self._gate.at_stage(attempt, stage, detail.recipient, now)
+        if account.setup.greylist is not None and stage == "rcpt":
+            self._journal.note(account.name, greylist.TOPIC, account.greylist.news())
         if held is None and not account.plan.replays:
             return None
         moment = self._striking.moment(attempt, stage, detail, occasion)

@@ -49,6 +49,11 @@ class Journal:
         self._latest.clear()
         return records
 
+    def note(self, account: str, topic: str, news: Mapping[str, str | None]) -> None:
+        """Remember facts by name, of something that an account keeps in mind itself."""
+        for name, facts in news.items():
+            self._records.append(Noted(account=account, topic=topic, name=name, facts=facts))
+
     def keep(self, attempt: Attempt) -> None:
         """Write down an attempt as it stands, unless a reset has forgotten it meanwhile."""
         account = self._accounts.get(attempt.account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from simulator.provider import kept
+from simulator.provider import greylist, kept
 from simulator.provider.clock import ClockMoved
 from simulator.provider.directory import Directory
 from simulator.provider.journal import Record
@@ -57,6 +57,9 @@ def restore(records: Iterable[Record], directory: Directory, now: datetime) -> N
                 journal.opened = max(journal.opened, number_of(decision.attempt))
             case Obligation():
                 directory.account(record.account, now).owe(record)
+            case Noted(topic=greylist.TOPIC, name=name, facts=facts):
+                if facts is not None:
+                    directory.account(record.account, now).greylist.recall(name, facts)
             case Noted():
                 directory.account(record.account, now).aftermath.recall(record)
             case Named(account=name):

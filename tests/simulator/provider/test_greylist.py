@@ -9,6 +9,7 @@ import pytest
 from simulator.provider import greylist
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.greylist import Greylist, GreylistState
+from simulator.provider.notes import Noted
 from simulator.provider.plan import Pattern
 from simulator.provider.provider import Detail, Provider, Setup
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
@@ -170,3 +171,70 @@ def test_taking_the_rules_away_keeps_the_list_and_another_setting_begins_a_new_o
     assert put_off(ask(it, 300))
     it.set_up("default", Setup(), NOW)
     assert ask(it, 300) is None
+
+
+# --- over a restart ---------------------------------------------------------------------------------
+
+
+def again(it: Provider, setup: Setup) -> Provider:
+    """Return a provider that knows what a store would have kept of this one: the newest note of each name."""
+    known = Provider(setup=setup, now=NOW)
+    notes = {(each.topic, each.name): each for each in it.records() if isinstance(each, Noted)}
+    known.restore(list(notes.values()), NOW)
+    return known
+
+
+def at_rcpt(it: Provider, at_s: float) -> bool:
+    """Come once; tell whether the recipient was taken."""
+    attempt = it.open("smtp", "192.0.2.1:9", after(at_s))
+    it.step(attempt, "mail", Detail(sender=ANN), after(at_s))
+    return it.step(attempt, "rcpt", Detail(recipient=BOB), after(at_s)) is None
+
+
+def test_a_restart_forgets_nobody() -> None:
+    """Neither who waits nor who has passed."""
+    setup = Setup(greylist=RULES)
+    it = Provider(setup=setup, now=NOW)
+    assert not at_rcpt(it, 0)
+    it = again(it, setup)
+    assert not at_rcpt(it, 200)
+    assert at_rcpt(it, 300)
+    it = again(it, setup)
+    assert at_rcpt(it, 301)
+    assert at_rcpt(again(it, setup), 302)
+    assert not at_rcpt(again(it, setup), 302 + 7_201)
+
+
+def test_a_setup_that_is_taken_up_again_takes_its_list_up() -> None:
+    """One that was set over the control API stands in no file."""
+    setup = Setup(greylist=RULES)
+    it = Provider(now=NOW)
+    it.set_up("default", setup, NOW)
+    assert not at_rcpt(it, 0)
+    it = again(it, Setup())
+    it.take_up_setup("default", setup, NOW, NOW)
+
+    assert at_rcpt(it, 300)
+
+
+def test_another_setting_forgets_the_list_for_good() -> None:
+    it = Provider(setup=Setup(greylist=RULES), now=NOW)
+    assert not at_rcpt(it, 0)
+    it.set_up("default", Setup(greylist=replace(RULES, delay_s=301)), NOW)
+
+    assert not at_rcpt(again(it, Setup(greylist=RULES)), 300)
+
+
+def test_one_that_passes_often_is_written_down_once_an_hour() -> None:
+    """Where it is remembered for weeks."""
+    state, rules = GreylistState(), replace(RULES, remember_s=3_110_400.0)
+    for at_s in (0, 300):
+        meet(state, at_s, rules=rules)
+    assert len(state.news()) == 1
+
+    assert [bool(meet(state, at_s, rules=rules) or state.news()) for at_s in (301, 3_599, 3_601, 3_602)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
