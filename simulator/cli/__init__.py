@@ -81,6 +81,7 @@ cli.add_command(decisions)
 
 @cli.command()
 @click.option("--http", default="127.0.0.1:8025", show_default=True, metavar="HOST:PORT", help="Where HTTP and the control API listen; port 0: any free one.")  # fmt: skip
+@click.option("--https", metavar="HOST:PORT", help="Where HTTP senders are served under TLS; port 0: any free one.")  # fmt: skip
 @click.option("--smtp", default="127.0.0.1:1025", show_default=True, metavar="HOST:PORT", help="Where SMTP listens; port 0: any free one.")  # fmt: skip
 @click.option("--smtps", metavar="HOST:PORT", help="Where SMTP listens under TLS from the first byte on; port 0: any free one.")  # fmt: skip
 @click.option("--starttls", is_flag=True, help="Offer STARTTLS at --smtp.")
@@ -108,6 +109,7 @@ cli.add_command(decisions)
 @click.option("--until-eof", is_flag=True, help="Stop when the standard input ends, as it does when whoever started us is gone.")  # fmt: skip
 def serve(
     http: str,
+    https: str | None,
     smtp: str,
     smtps: str | None,
     starttls: bool,
@@ -161,6 +163,7 @@ def serve(
     try:
         options = Options(
             http=read_address(http, "--http"),
+            https=None if https is None else read_address(https, "--https"),
             smtp=read_address(smtp, "--smtp"),
             smtps=None if smtps is None else read_address(smtps, "--smtps"),
             tls=TlsOptions(
@@ -223,6 +226,10 @@ def _say_hello(service: Service) -> None:
     say(f"{bold(f'mailproof simulator {__version__}')} – a provider that lies; Ctrl-C stops it")
     for name, value in (
         ("HTTP", f"{service.ready['http']}/v1/emails"),
+        *(
+            ("HTTPS", f"{service.ready['https']}/v1/emails")
+            for _ in range(service.ready["https"] is not None)
+        ),
         ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
         *(("SMTPS", service.ready["smtps"]) for _ in range(service.ready["smtps"] is not None)),
         *(("CA", service.ready["ca"]) for _ in range(service.ready["ca"] is not None)),

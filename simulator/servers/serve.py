@@ -91,6 +91,8 @@ class Options:
 
     http: Address = Address(host="127.0.0.1", port=8025)
     smtp: Address = Address(host="127.0.0.1", port=1025)
+    https: Address | None = None
+    """Where senders are served over HTTP under TLS; None: nowhere."""
     smtps: Address | None = None
     """Where SMTP listens under TLS from the first byte on; None: nowhere."""
     tls: TlsOptions = TlsOptions()
@@ -227,6 +229,8 @@ class Service:
         self._http = HttpServer(
             _by_path(self.control.app, native.app), native, self.clock, quick=native.quick
         )
+        # Senders only: whoever controls the simulator comes where it listens for that.
+        self._https = HttpServer(native.app, native, self.clock)
         self.tls = self._open_tls()
         self._smtp = SmtpServer(
             self.provider,
@@ -241,6 +245,12 @@ class Service:
         )
         self.http_port = await self._listen(self._http.start, options.http, "--http")
         self._stack.push_async_callback(_end, self._http)
+        self.https_port: int | None = None
+        if options.https is not None:
+            assert self.tls is not None
+            start_https = functools.partial(self._https.start, tls=self.tls.context())
+            self.https_port = await self._listen(start_https, options.https, "--https")
+            self._stack.push_async_callback(_end, self._https)
         self._stack.push_async_callback(_end, self._smtp)
         self.smtp_port = await self._listen(self._smtp.start, options.smtp, "--smtp")
         self.smtps_port: int | None = None
@@ -265,11 +275,11 @@ class Service:
         return {
             "simulator_refusals_total": lambda: self.provider.refusals,
             "simulator_connections": lambda: {
-                ("http",): self._http.connections,
+                ("http",): self._http.connections + self._https.connections,
                 ("smtp",): self._smtp.connections,
             },
             "simulator_connections_total": lambda: {
-                ("http",): self._http.connections_ever,
+                ("http",): self._http.connections_ever + self._https.connections_ever,
                 ("smtp",): self._smtp.connections_ever,
             },
             "simulator_deliveries_total": lambda: self.outgoing.couriers.counts,
@@ -348,9 +358,12 @@ class Service:
 
     def _open_tls(self) -> Tls | None:
         options = self.options
-        if options.smtps is None and not options.tls.starttls:
+        if options.smtps is None and options.https is None and not options.tls.starttls:
             return None
-        hosts = {each.host for each in (options.smtp, options.smtps) if each is not None} - {"0.0.0.0", "::"}
+        hosts = {each.host for each in (options.smtp, options.smtps, options.https) if each is not None} - {
+            "0.0.0.0",
+            "::",
+        }
         try:
             return Tls(options.tls, names=(HOSTNAME, *sorted(hosts)), now=self.clock.now())
         except TlsError as problem:
@@ -372,6 +385,11 @@ class Service:
         http = Address(host=self.options.http.host, port=self.http_port)
         return {
             "http": f"http://{http}",
+            "https": (
+                f"https://{Address(host=self.options.https.host, port=self.https_port)}"
+                if self.options.https is not None and self.https_port is not None
+                else None
+            ),
             "smtp": str(Address(host=self.options.smtp.host, port=self.smtp_port)),
             "smtps": (
                 str(Address(host=self.options.smtps.host, port=self.smtps_port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import ssl
 from email.utils import format_datetime
 from functools import cache
 
@@ -15,6 +16,7 @@ from uvicorn.server import ServerState
 from simulator.clock import Clock
 from simulator.servers.http.connection import KEEP_ALIVE_S, Door, HttpLine, Visitor
 from simulator.servers.http.quick import QuickDesk
+from simulator.servers.wire import LINGER_S
 
 
 @cache
@@ -41,6 +43,10 @@ def _config() -> Config:
     return config
 
 
+#: How long a TLS handshake may take, in seconds.
+HANDSHAKE_S = 30.0
+
+
 class HttpServer:
     """A listener of our own around uvicorn's protocol: no signal handlers, no ticking main loop, no lifespan."""
 
@@ -65,10 +71,18 @@ class HttpServer:
         """How many connections are open now."""
         return len(self._here)
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen; return the port. Raises `OSError`."""
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
+        """Listen, with `tls` under TLS; return the port. Raises `OSError`."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._visitor, host, port, backlog=2048)
+        self._server = await loop.create_server(
+            self._visitor,
+            host,
+            port,
+            backlog=2048,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            ssl_shutdown_timeout=None if tls is None else LINGER_S,
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 

@@ -32,7 +32,7 @@ from simulator.servers.serve import GRACE_S, Address, Options, ServeError, Servi
 from simulator.servers.tls import TlsOptions
 from simulator.store import StoreError
 from simulator.store.sqlite import SqliteStore
-from tests.simulator.running import ANY_PORT, PATIENCE_S, Sender, ask, mail, request, running
+from tests.simulator.running import ANY_PORT, PATIENCE_S, Seen, Sender, ask, mail, request, running
 
 # --- addresses --------------------------------------------------------------------------------------
 
@@ -169,6 +169,7 @@ def test_the_ready_file_says_where_everything_is(tmp_path: Path) -> None:
         assert facts == {
             "http": f"http://127.0.0.1:{port}",
             "smtp": f"127.0.0.1:{service.service.smtp_port}",
+            "https": None,
             "smtps": None,
             "ca": None,
             "control": f"http://127.0.0.1:{port}{PREFIX}",
@@ -203,6 +204,40 @@ def test_mail_comes_in_under_tls_by_both_ways(tmp_path: Path) -> None:
         with service.control() as control:
             sent = [each["recipients"] for each in control.messages()]
         assert sent == [["one@y.example"], ["two@y.example"]]
+
+
+def test_http_senders_are_served_under_tls(tmp_path: Path) -> None:
+    """By the same CA and with the same faults; who does not trust it goes, and control is elsewhere."""
+    rules = [
+        {"fault": "reset", "stage": "reply", "key": "reset"},
+        {"fault": "hang_up", "stage": "accept", "key": "gone"},
+        {"fault": "truncate", "stage": "body", "key": "half"},
+    ]
+    with running({"rule": rules}, https=ANY_PORT, tls=TlsOptions(folder=tmp_path / "tls")) as service:
+        url = service.service.ready["https"]
+        trusting = ssl.create_default_context(cafile=service.service.ready["ca"])
+
+        def ask(key: str, context: ssl.SSLContext = trusting, path: str = "/v1/emails") -> Seen:
+            """Ask over TLS; what a sender sees of the line is what its library makes of it."""
+            sender = Sender(("127.0.0.1", service.service.https_port or 0))
+            sender.socket = context.wrap_socket(sender.socket, server_hostname="127.0.0.1")
+            with sender:
+                return sender.say(request(mail(to=[f"{key}@y.example"]), key=key, path=path)).see()
+
+        assert url.startswith("https://127.0.0.1:")
+        assert ask("fine").status == 200
+        # Python's library calls an RST an end like any other.
+        assert (ask("reset").data, ask("gone").data) == (b"", b"")
+        half = ask("half")
+        assert (half.status, half.end) == (200, "eof")
+        assert 0 < len(half.body) < int(half.headers["content-length"])
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask("stranger", ssl.create_default_context())
+        assert ask("control", path=f"{PREFIX}/reset").status == 404
+        with service.control() as control:
+            booked = {each["recipients"][0] for each in control.messages()}
+            assert "reset" in {each["answer"] for each in control.attempts()}
+        assert booked == {"fine@y.example", "reset@y.example", "half@y.example"}
 
 
 def test_tls_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
