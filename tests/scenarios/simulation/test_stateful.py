@@ -17,16 +17,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 
 
 @pytest.mark.parametrize(
-    ("profile", "make", "kind"),
+    ("profile", "make", "kinds"),
     [
-        ("http-keys", planted.renews_keys, "duplicated"),
-        ("http-lookup-lagging", planted.unmarked, "duplicated"),
-        ("smtp-at-most-once", planted.unmarked, "duplicated"),
-        ("smtp-at-most-once", planted.unfenced, "illegal move"),
+        ("http-keys", planted.renews_keys, {"duplicated", "identity changed"}),
+        ("http-lookup-lagging", planted.unmarked, {"duplicated"}),
+        ("smtp-at-most-once", planted.unmarked, {"duplicated"}),
+        ("smtp-at-most-once", planted.unfenced, {"illegal move"}),
     ],
 )
 def test_a_planted_bug_is_found_within_the_budget(
-    tmp_path: Path, profile: str, make: Callable[[Disk, Profile], ReferenceSender], kind: str
+    tmp_path: Path, profile: str, make: Callable[[Disk, Profile], ReferenceSender], kinds: set[str]
 ) -> None:
     """A machine that finds nothing would be green for ever. The budget is that of the test command, or twice it."""
     disk = Disk(tmp_path)
@@ -34,7 +34,7 @@ def test_a_planted_bug_is_found_within_the_budget(
     found = search(profile, make(disk, BY_ID[profile]), disk, examples=40)
 
     assert found.broken is not None
-    assert found.broken.findings[0].kind == kind
+    assert found.broken.findings[0].kind in kinds
     assert found.tried <= 45
 
 
