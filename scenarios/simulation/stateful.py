@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from scenarios.checks import Finding
-from scenarios.simulation.behaviours import columns
+from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.machine import (
     FREEZE_S,
     MAILS,
@@ -171,8 +171,19 @@ class Machine(RuleBasedStateMachine):
         self._do("wait", seconds=seconds)
 
     def _plan(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(columns(self.profile.id, self.profile.wire)))
-        self._do("plan", name=name, count=data.draw(st.sampled_from((1, 2, 0))))
+        names = [each for each in self._columns() if not BY_WIRE[self.profile.wire][each].terms]
+        self._do("plan", name=data.draw(st.sampled_from(names)), count=data.draw(st.sampled_from((1, 2, 0))))
+
+    def _columns(self) -> tuple[str, ...]:
+        return columns(self.profile.id, self.profile.wire)
+
+    @rule(data=st.data(), number=_mails, seconds=_seconds)
+    def changes_terms(self, data: st.DataObject, number: int, seconds: float) -> None:
+        """Limits, a greylist, other ways of keys, webhooks told first; with a mail to meet them."""
+        names = [each for each in self._columns() if BY_WIRE[self.profile.wire][each].terms]
+        self._do("plan", name=data.draw(st.sampled_from(names)), count=1)
+        self._do("enqueue", number=number)
+        self._do("wait", seconds=seconds)
 
     @rule()
     def heals(self) -> None:

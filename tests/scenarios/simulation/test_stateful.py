@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
         ("http-keys", planted.renews_keys, {"duplicated", "identity changed"}),
         ("http-lookup-lagging", planted.unmarked, {"duplicated"}),
         ("smtp-at-most-once", planted.unmarked, {"duplicated"}),
-        ("smtp-at-most-once", planted.unfenced, {"illegal move"}),
+        ("smtp-at-most-once", planted.unfenced, {"illegal move", "duplicated"}),
     ],
 )
 def test_a_planted_bug_is_found_within_the_budget(
@@ -31,7 +31,7 @@ def test_a_planted_bug_is_found_within_the_budget(
     """A machine that finds nothing would be green for ever. The budget is that of the test command, or twice it."""
     disk = Disk(tmp_path)
 
-    found = search(profile, make(disk, BY_ID[profile]), disk, examples=40)
+    found = search(profile, make(disk, BY_ID[profile]), disk, examples=40, dice=2)
 
     assert found.broken is not None
     assert found.broken.findings[0].kind in kinds
