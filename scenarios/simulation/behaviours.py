@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scenarios.simulation.profiles import LIMITED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
@@ -284,9 +286,15 @@ IN_FLIGHT = ("taken, said late", "taken late")
 
 
 def columns(profile: str, wire: str, *, byteless: bool = False) -> tuple[str, ...]:
-    """Return the names of the behaviours that are played in a profile of this wire. `byteless`: at the model level."""
+    """Return the names of the behaviours that are played in a profile of this wire. `byteless`: at the model level.
+
+    A profile that is about terms has its own, and no others besides.
+    """
+    has_own_terms = profile in {each.id for each in LIMITED}
     return tuple(
         name
         for name, each in BY_WIRE[wire].items()
-        if (not each.profiles or profile in each.profiles) and not (byteless and each.needs_bytes)
+        if (not each.profiles or profile in each.profiles)
+        and not (byteless and each.needs_bytes)
+        and not (has_own_terms and each.terms)
     )
