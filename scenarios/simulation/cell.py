@@ -204,7 +204,9 @@ def on_terms(document: dict[str, Any], behaviours: Iterable[Behaviour]) -> dict[
     for behaviour in behaviours:
         for key, more in behaviour.terms.items():
             known = document.get(key)
-            if isinstance(more, Mapping):
+            if known and key == "webhooks":
+                pass  # Whoever listens already goes on listening.
+            elif isinstance(more, Mapping):
                 document[key] = {**(known or {}), **more}
             else:
                 # Two limits of one name cannot be, and a rule that is there need not be there twice.
