@@ -103,6 +103,7 @@ def test_it_tells_of_each_row_what_became_of_it() -> None:
         "message_id": ROWS[0].message_id,
         "state": "accepted",
         "reason": "the look-up found it",
+        "traceparent": ROWS[0].traceparent,
     }
     assert said == [
         ("parked", {"id": 7, "state": "unknown"}),
