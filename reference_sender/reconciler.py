@@ -126,22 +126,36 @@ class Reconciler:
             self._store.doubtful, now=self._clock.now(), limit=_AT_ONCE, mine=self._mine
         )
         resolved = 0
+        failures: dict[int, Exception] = {}
         for docket in dockets:
-            decision = await self._judge(docket)
-            moved = await asyncio.to_thread(self._store.resolve, docket, decision, now=self._clock.now())
-            if moved and decision.state is not State.UNKNOWN:
-                resolved += 1
-                self._log(
-                    "reconciled",
-                    id=docket.id,
-                    key=docket.key,
-                    message_id=docket.message_id,
-                    state=decision.state.value,
-                    reason=decision.reason,
-                    provider_id=decision.provider_id,
-                    traceparent=docket.traceparent,
-                )
+            # One row that makes trouble must not keep those behind it in doubt, pass for pass.
+            try:
+                resolved += await self._look_after(docket)
+            except Exception as error:
+                failures[docket.id] = error
+        if failures and len(failures) == len(dockets):
+            raise failures[dockets[-1].id]  # it is not the rows
+        for row_id, error in failures.items():
+            self._log("reconcile_failed", id=row_id, error=type(error).__name__, cause=cause_of(error))
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
+
+    async def _look_after(self, docket: Docket) -> bool:
+        """Judge one row and move it; whether its doubt is over."""
+        decision = await self._judge(docket)
+        moved = await asyncio.to_thread(self._store.resolve, docket, decision, now=self._clock.now())
+        if not moved or decision.state is State.UNKNOWN:
+            return False
+        self._log(
+            "reconciled",
+            id=docket.id,
+            key=docket.key,
+            message_id=docket.message_id,
+            state=decision.state.value,
+            reason=decision.reason,
+            provider_id=decision.provider_id,
+            traceparent=docket.traceparent,
+        )
+        return True
 
     async def _judge(self, docket: Docket) -> Decision:
         """Evidence first: an answer that came late, what was told of the mail, the look-up; only then the policy."""

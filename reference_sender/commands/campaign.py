@@ -209,7 +209,10 @@ def status(parts: Parts, database_url: str, name: str | None, as_json: bool) -> 
     with opened(parts, database_url) as store:
         if name is not None:
             _campaign(store, name)
-        for each in store.campaigns():
+        found_all = store.campaigns()
+        if not found_all and not as_json:
+            click.echo("there is no campaign")
+        for each in found_all:
             if name is not None and each.campaign.name != name:
                 continue
             found = each.campaign

@@ -199,7 +199,10 @@ def accesses(
             # The log outlives the mails; a number is still good then.
             number = word.removeprefix("#")
             ids = [int(number)] if number.isdigit() else [each.id for each in store.histories(word)]
-        for access in store.accesses(email_ids=ids, limit=limit, operator=operator):
+        found = store.accesses(email_ids=ids, limit=limit, operator=operator)
+        if not found and not as_json:
+            click.echo("nobody has looked")
+        for access in found:
             click.echo(_line(access, as_json))
 
 

@@ -81,7 +81,9 @@ def list_(parts: Parts, database_url: str, operator: str | None, as_json: bool) 
     with opened(parts, database_url) as store:
         now = parts.clock.now()
         store.note_access(operator_of(operator), "suppress list", now=now)
+        empty = True
         for entry in _all(store):
+            empty = False
             if as_json:
                 click.echo(json.dumps(_document(entry), ensure_ascii=False))
                 continue
@@ -90,6 +92,8 @@ def list_(parts: Parts, database_url: str, operator: str | None, as_json: bool) 
                 left_s = (entry.until - now).total_seconds()
                 until = f"for {spelled_s(left_s)}" if left_s > 0 else "over"
             click.echo(f"{entry.address}  {entry.kind.value}  {entry.reason}  by {entry.source}  {until}")
+        if empty and not as_json:
+            click.echo("nobody is on the list")
 
 
 def _all(store: Store) -> Iterator[Suppression]:

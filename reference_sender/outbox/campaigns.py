@@ -114,7 +114,11 @@ _JSON = ("parameters", "audience", "cursor")
 _PACE = (
     update(outgoing_email)
     .where(_row.id == bindparam("which"))
-    .values(next_attempt_at=bindparam("due", type_=_row.next_attempt_at.type))
+    .values(
+        next_attempt_at=bindparam("due", type_=_row.next_attempt_at.type),
+        # The age cap counts from its turn: a long pause must not be the end of it.
+        queued_at=bindparam("due", type_=_row.queued_at.type),
+    )
 )
 
 

@@ -102,11 +102,10 @@ def pass_through(
         most=allowed.most,
         above_priority=rules.patient_to if gates.patient_waits(rules, shared, now) else None,
     )
-    lost = look.both(wanted, allowed.bulk)
-    bulk_lost = sum(each.priority < rules.urgent_from for each in lost)
-    due = look.both(
-        replace(wanted, lost=False, most=allowed.most - len(lost)), max(allowed.bulk - bulk_lost, 0)
-    )
+    lost, due = look.lost_and_due(wanted, allowed.bulk)
+    if not (lost or due) and wanted.above_priority is not None and gates.wants_probes(shared):
+        # Nobody else is there to ask how the provider is: if patient mail did not either, it would wait for ever.
+        lost, due = look.lost_and_due(replace(wanted, above_priority=None), allowed.bulk)
     taken = [*lost, *due]
     after = gates.after_claim(rules, shared, len(taken), now)
     if after != shared:
@@ -133,6 +132,13 @@ class _Look:
         self._place = place
         self._rules = rules
         self._under_way = under_way
+
+    def lost_and_due(self, wanted: Wanted, bulk: int) -> tuple[list[Found], list[Found]]:
+        """Lost rows, and with what is left of the room due ones."""
+        lost = self.both(wanted, bulk)
+        bulk_lost = sum(each.priority < self._rules.urgent_from for each in lost)
+        due = replace(wanted, lost=False, most=wanted.most - len(lost))
+        return lost, self.both(due, max(bulk - bulk_lost, 0))
 
     def both(self, wanted: Wanted, bulk: int) -> list[Found]:
         """Up to `wanted.most` rows, of them up to `bulk` that are not urgent."""

@@ -95,11 +95,16 @@ def counts(rules: GateRules, shared: Shared) -> bool:
     )
 
 
+def wants_probes(shared: Shared) -> bool:
+    """Whether the next mail is a question how the provider is."""
+    return shared.breaker.position is not Position.CLOSED
+
+
 def patient_waits(rules: GateRules, shared: Shared, now: datetime) -> bool:
-    """Whether patient mail still waits for the provider to be well."""
+    """Whether patient mail still waits for the provider to be well. Probes it makes only where there is no other mail."""
     if not rules.breaker.on:
         return False
-    if shared.breaker.position is not Position.CLOSED:
+    if wants_probes(shared):
         return True
     well = shared.well_since
     return well is not None and now < well + timedelta(seconds=rules.patient_s)

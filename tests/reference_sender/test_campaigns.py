@@ -236,6 +236,18 @@ def test_a_paused_campaign_sends_nothing_and_goes_on_where_it_was(bureau: Bureau
     assert everybody_once(bureau.rows())
 
 
+def test_a_pause_does_not_age_the_mails(bureau: Bureau) -> None:
+    bureau.create(gap_s=10.0)
+    bureau.runner().step()
+    bureau.store.move_campaign("318", CampaignState.PAUSED, now=NOW)
+    later = NOW + timedelta(days=30)
+    bureau.store.move_campaign("318", CampaignState.RUNNING, now=later)
+    assert [docket.queued_at for docket in bureau.store.find(ids=[1, 2])] == [
+        later,
+        later + timedelta(seconds=10),
+    ]
+
+
 def test_a_mail_under_way_when_the_pause_came_waits_when_it_comes_back(bureau: Bureau) -> None:
     bureau.create()
     bureau.runner().step()

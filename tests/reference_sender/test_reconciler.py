@@ -236,6 +236,23 @@ def test_parked_rows_do_not_stand_in_the_way_of_others(store: Store) -> None:
     assert world.once().looked_at == 0
 
 
+def test_a_row_that_makes_trouble_does_not_keep_the_others_in_doubt(store: Store) -> None:
+    class Picky(FakeLookup):
+        async def find(self, docket: Docket) -> LookedUp:
+            if docket.id == 1:
+                raise ValueError("odd")
+            return await super().find(docket)
+
+    world = World(store, Policy.AT_MOST_ONCE, Picky(Found(provider_id="msg_2")))
+    world.park()
+    with store.engine.begin() as connection:
+        enqueue(connection, MAIL, key="order-2", now=world.clock.now())
+    world.park()
+    assert world.once() == Reconciled(parked=0, looked_at=2, resolved=1)
+    assert [each.state for each in store.find(ids=[1, 2])] == [State.UNKNOWN, State.ACCEPTED]
+    assert sorted(world.said) == ["reconcile_failed", "reconciled"]
+
+
 def test_the_loop_survives_trouble_and_ends_when_told(store: Store) -> None:
     world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
     world.park()

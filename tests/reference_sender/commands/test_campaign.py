@@ -28,6 +28,7 @@ def files(tmp_path: Path) -> tuple[str, ...]:
 def test_a_campaign_from_its_beginning_to_its_end(
     outbox: Outbox, files: tuple[str, ...], tmp_path: Path
 ) -> None:
+    assert outbox.call("campaign", "status").stdout == "there is no campaign\n"
     made = outbox.call("campaign", "create", "318", *FROM, *files, "--over", "100", "--page", "2")
     assert (made.exit_code, made.stdout) == (0, "created 318: 5 members, one mail every 20 s\n")
     again = outbox.call("campaign", "create", "318", *FROM, *files)

@@ -95,6 +95,7 @@ def test_the_log_is_shown_newest_first_and_by_mail_also_when_the_mail_is_gone(ou
     lines = [f"{later} bob: status", f"{at} anna: trace #1"]
     assert outbox.call("accesses").stdout.splitlines() == lines
     assert outbox.call("accesses", "--by", "bob").stdout.splitlines() == lines[:1]
+    assert outbox.call("accesses", "--by", "eve").stdout == "nobody has looked\n"
     assert outbox.call("accesses", "--mail", "order-1").stdout.splitlines() == lines[1:]
     with outbox.store.engine.begin() as connection:
         connection.execute(

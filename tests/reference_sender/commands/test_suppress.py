@@ -27,6 +27,8 @@ def test_who_is_put_on_is_shown_until_he_is_taken_off(outbox: Outbox) -> None:
     assert outbox.call("suppress", "remove", "bob@example.com").stdout == "2 taken off the list\n"
     gone = outbox.call("suppress", "remove", "bob@example.com")
     assert (gone.exit_code, gone.stdout) == (1, "0 taken off the list\n")
+    outbox.call("suppress", "remove", "ann@example.com")
+    assert outbox.call("suppress", "list").stdout == "nobody is on the list\n"
 
 
 def test_what_is_no_address_is_one_sentence(outbox: Outbox) -> None:

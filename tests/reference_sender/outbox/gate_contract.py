@@ -162,12 +162,24 @@ class GateContract:
         hear(outbox, DOWN)
         hear(outbox, DOWN)
         gate = Gate(RULES)
-        assert claim(outbox, gate, 10) == []
+        assert claim(outbox, gate, 9) == []
         put(outbox, "order")
         assert keys(claim(outbox, gate, 11, lease_s=600.0)) == ["order"]
         hear(outbox, YES, 12)
         assert claim(outbox, gate, 71) == []
         assert keys(claim(outbox, gate, 72)) == ["news"]
+
+    def test_patient_mail_probes_where_there_is_no_other(self, outbox: Bench) -> None:
+        put(outbox, "news", "more news", priority=-100)
+        hear(outbox, DOWN)
+        hear(outbox, DOWN)
+        gate = Gate(RULES)
+        assert claim(outbox, gate, 9) == []
+        assert keys(claim(outbox, gate, 10, lease_s=600.0)) == ["news"], "or it would wait for ever"
+        assert claim(outbox, gate, 11) == []
+        hear(outbox, YES, 12)
+        assert claim(outbox, gate, 71) == []
+        assert keys(claim(outbox, gate, 72)) == ["more news"]
 
     def test_routes_send_mail_their_way(self, outbox: Bench) -> None:
         routes = (
