@@ -28,10 +28,11 @@ from reference_sender.commands.frame import (
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import check_event_key
+from reference_sender.option_table import DATABASE, OPTIONS
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.reconciler import Reconciled
-from reference_sender.wiring import DATABASE, OPTIONS, Parts, Sender, build, options_from
+from reference_sender.wiring import Parts, Sender, build, options_from
 
 
 def main(argv: Sequence[str] | None = None, *, parts: Parts | None = None) -> NoReturn:

@@ -12,8 +12,8 @@ from typing import Any
 
 from reference_sender.events.signature import BadSecret, Scheme, read_secrets
 from reference_sender.option import Option
+from reference_sender.option_table import DATABASE
 from reference_sender.policy.settings import MOST, InvalidSettings
-from reference_sender.wiring import DATABASE
 
 INTAKE_OPTIONS: tuple[Option, ...] = (
     DATABASE,

@@ -1,6 +1,6 @@
 """One thing an operator may set, as the command line, the environment and a file of providers know it.
 
-Must not hold: which options there are (`wiring`, `gate_options`).
+Must not hold: which options there are (`option_table`, `gate_options`).
 """
 
 from __future__ import annotations

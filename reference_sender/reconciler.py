@@ -135,8 +135,8 @@ class Reconciler:
                 failures[docket.id] = error
         if failures and len(failures) == len(dockets):
             raise failures[dockets[-1].id]  # it is not the rows
-        for row_id, error in failures.items():
-            self._log("reconcile_failed", id=row_id, error=type(error).__name__, cause=cause_of(error))
+        for row_id, failure in failures.items():
+            self._log("reconcile_failed", id=row_id, error=type(failure).__name__, cause=cause_of(failure))
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
 
     async def _look_after(self, docket: Docket) -> bool:

@@ -17,11 +17,12 @@ from reference_sender.commands.enqueue import parameters_from
 from reference_sender.commands.frame import SetUpError, opened, with_options
 from reference_sender.log import JsonLog
 from reference_sender.message import Mailbox, check_name
+from reference_sender.option_table import DATABASE
 from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import MailClass
 from reference_sender.templates import Templates
-from reference_sender.wiring import DATABASE, Parts
+from reference_sender.wiring import Parts
 
 _TEMPLATES = click.option(
     "--templates",

@@ -16,11 +16,12 @@ from reference_sender.commands.frame import SetUpError, opened, sentences, with_
 from reference_sender.commands.lines import TEN_YEARS_S, answer_lines, put
 from reference_sender.log import JsonLog
 from reference_sender.message import Attachment, Mail
+from reference_sender.option_table import DATABASE, QUEUE_CAP
 from reference_sender.outbox.room import QueueCap
 from reference_sender.policy.classes import MailClass
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.templates import Templates
-from reference_sender.wiring import DATABASE, QUEUE_CAP, Parts
+from reference_sender.wiring import Parts
 
 
 @click.command("enqueue")

@@ -24,11 +24,12 @@ from reference_sender.commands.frame import (
 )
 from reference_sender.commands.spelling import spelled_count
 from reference_sender.option import Option
+from reference_sender.option_table import DATABASE
 from reference_sender.outbox.accesses import Access
 from reference_sender.outbox.sealed import vault_behind
 from reference_sender.policy.suppression import canonical
 from reference_sender.retention import DEFAULT_DAYS, Periods
-from reference_sender.wiring import DATABASE, Parts
+from reference_sender.wiring import Parts
 
 KEEP = Option(
     name="keep",

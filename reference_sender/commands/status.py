@@ -17,11 +17,12 @@ from reference_sender.commands.frame import OPERATOR, moment_of, opened, operato
 from reference_sender.commands.spelling import spelled_count, spelled_s
 from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
+from reference_sender.option_table import DATABASE
 from reference_sender.outbox.depths import Depth, EventDepth
 from reference_sender.outbox.store import Store, Tally
 from reference_sender.policy.breaker import Position
 from reference_sender.policy.gate import Shared
-from reference_sender.wiring import DATABASE, Parts
+from reference_sender.wiring import Parts
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

@@ -10,9 +10,10 @@ import click
 
 from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_s
+from reference_sender.option_table import DATABASE
 from reference_sender.outbox.store import Store
 from reference_sender.policy.suppression import Kind, Reason, Suppression
-from reference_sender.wiring import DATABASE, Parts
+from reference_sender.wiring import Parts
 
 _KINDS = click.Choice([each.value for each in Kind])
 

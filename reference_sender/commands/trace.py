@@ -14,9 +14,10 @@ import click
 from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_s
 from reference_sender.life import State
+from reference_sender.option_table import DATABASE
 from reference_sender.outbox.histories import History
 from reference_sender.timeline import Kind, Moment, timeline
-from reference_sender.wiring import DATABASE, Parts
+from reference_sender.wiring import Parts
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from reference_sender.wiring import OPTIONS
+from reference_sender.option_table import OPTIONS
 from tests.house.places import ROOT
 
 PAGE = (ROOT / "docs" / "outbox.md").read_text(encoding="utf-8")

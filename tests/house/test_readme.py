@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
+import pytest
+
+from reference_sender.cli import run as sender
 from tests.house.places import ROOT
 from tests.simulator.running import Seen, ask, request, running
 
@@ -56,6 +61,25 @@ def test_the_first_fault_is_what_the_readme_says() -> None:
         with simulator.control() as control:
             (duplicate,) = control.verdict()["duplicated"]
     assert duplicate["copies"] == 2
+
+
+def test_the_sender_by_itself_does_what_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every line of the section is one that its program takes; those that need no provider are done."""
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        shlex.split(line, comments=True)
+        for line in block_after("The reference sender by itself").splitlines()
+        if line.startswith(".venv/bin/reference-sender ")
+    ]
+    assert [words[1] for words in lines] == ["init", "enqueue", "work", "status", "trace"]
+    for _, *words in lines:
+        # `work` needs a provider, and goes on until it is told to stop.
+        assert sender([*words[:1], "--help"] if words[0] == "work" else words) == 0
+    shown = capsys.readouterr().out
+    assert "order-2-confirmation enqueued" in shown
+    assert "order-2-confirmation  #1  pending" in shown
 
 
 def test_both_programs_say_what_they_can() -> None:

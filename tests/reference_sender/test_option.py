@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from reference_sender.wiring import OPTIONS
+from reference_sender.option import Option
 
 
-def test_names_and_variables_are_ones_own() -> None:
-    assert len({option.name for option in OPTIONS}) == len(OPTIONS)
-    assert len({option.envvar for option in OPTIONS}) == len(OPTIONS)
-
-
-def test_a_default_is_of_the_kind_of_its_option() -> None:
-    for option in OPTIONS:
-        assert option.default is None or isinstance(option.default, option.kind)
+def test_an_option_says_nothing_but_its_names_unless_it_is_told_to() -> None:
+    option = Option(name="lease_s", envvar="OUTBOX_LEASE_S", help="How long.")
+    assert (option.kind, option.choices, option.default) == (str, (), None)
