@@ -373,8 +373,8 @@ def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
     from rich.table import Table
 
     console = Console()
-    # One line a mail: what does not fit is cut, and --json has all of it.
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    # One line a mail: what does not fit is cut, and --json has all of it. Only what fills the line goes by ratios.
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", expand=True)
     table.add_column("at (UTC)", no_wrap=True)
     table.add_column("recipients", no_wrap=True, ratio=3)
     table.add_column("subject", no_wrap=True, ratio=3)
