@@ -100,7 +100,8 @@ def play(
 
 
 def _played(cell: Cell, sender: Sender, shelves: Shelves, counts: bool, notes: Notes | None) -> Told:
-    shape = SHAPES[cell.shape]
+    if (shape := SHAPES.get(cell.shape)) is None:
+        raise OnlyOnTheWire(f"{cell.shape!r} says more of its mails at enqueue than the model level can")
     if cell.victim not in ("worker", "application"):
         raise OnlyOnTheWire(f"the victim is {cell.victim!r}; at the model level only the sender dies")
     for name in cell.script:

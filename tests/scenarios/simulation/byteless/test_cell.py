@@ -12,7 +12,7 @@ from scenarios.simulation import cell as wired
 from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender, of
-from scenarios.simulation.cell import Cell
+from scenarios.simulation.cell import KNOWING, Cell
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
@@ -203,3 +203,10 @@ def test_a_provider_as_victim_is_for_the_wire() -> None:
 
     with pytest.raises(OnlyOnTheWire, match="only the sender dies"):
         play(cell, Sender(profile=BY_ID["http-keys"]), Shelves())
+
+
+def test_what_is_said_at_enqueue_is_for_the_wire() -> None:
+    """Every shape whose mails know of each other: said in a sentence, and not by an error of a table."""
+    for shape in KNOWING:
+        with pytest.raises(OnlyOnTheWire, match=f"'{shape}' says more of its mails"):
+            play(Cell(profile="http-keys", shape=shape), Sender(profile=BY_ID["http-keys"]), Shelves())

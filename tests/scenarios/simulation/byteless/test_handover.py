@@ -22,7 +22,8 @@ from tests.scenarios.simulation import planted
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 
-#: Whose sin is in a statement of SQL, or in an application of its own: there is nothing to be played without.
+#: Whose sin is in a statement of SQL, in an application of its own, or in what is said at enqueue: there is nothing to
+#: be played without.
 ONLY_ON_THE_WIRE = {
     "recipients share a key",
     "each call is a new event",
@@ -44,6 +45,10 @@ ONLY_ON_THE_WIRE = {
     "a limit for each worker",
     "first come, first served",
     "moves doubt",
+    "order by enqueue",
+    "welcome before verification",
+    "sends old codes",
+    "suppression at enqueue only",
 }
 
 
