@@ -1,4 +1,4 @@
-"""Contents of attachments, each stored once: put in at enqueue, fetched at claim, dropped when nobody names them.
+"""Contents of attachments, each stored once: put in at enqueue, fetched at claim, dropped by `purging` when nobody names them.
 
 Must not hold: how a mail is cut and put together (`reference_sender.attachments`).
 """
@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from reference_sender.attachments import MissingAttachment, put_in, read
 from reference_sender.outbox.engine import insert_or_update
 from reference_sender.outbox.rows import IDS
 from reference_sender.outbox.schema import email_attachment, email_attachment_use
-from reference_sender.outbox.transactions import Transactions
 from reference_sender.sealing import is_sealed
 
 _content, _use = email_attachment.c, email_attachment_use.c
@@ -88,23 +87,3 @@ def whole(connection: Connection, rows: Iterable[Any]) -> tuple[dict[int, bytes]
         except MissingAttachment:
             continue
     return found, shut
-
-
-def drop_unused(connection: Connection, *, before: datetime) -> int:
-    """Delete contents that no mail names and that were last used before then; how many.
-
-    A row that is purged takes its uses along, so contents live as long as the longest-living mail that names them.
-    `before` must lie well before any transaction that may still be open: such a one has used a content that nobody
-    names yet.
-    """
-    unused = ~exists().where(_use.digest == _content.digest)
-    return connection.execute(delete(email_attachment).where(_content.used_at < before, unused)).rowcount
-
-
-class Attachments(Transactions):
-    """Contents as a purge sees them."""
-
-    def drop_unused_attachments(self, *, before: datetime) -> int:
-        """Delete contents that no mail names any more; how many."""
-        with self._write() as connection:
-            return drop_unused(connection, before=before)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 
 from reference_sender.life import Actor, Docket
 from reference_sender.message import InvalidMail
@@ -218,19 +218,3 @@ class Events(Transactions):
             ):
                 found.setdefault(row.email_id, []).append(row.kind)
         return found
-
-    def event_counts(self) -> dict[str, int]:
-        """How many events are in which state."""
-        with self._read() as connection:
-            rows = connection.execute(select(_event.state, func.count().label("n")).group_by(_event.state))
-            return {row.state: row.n for row in rows}
-
-    def forget_events(self, *, settled_before: datetime, limit: int) -> int:
-        """Delete events that are done with; how many. Facts stay with their mail. Never one that still waits."""
-        with self._write() as connection:
-            old = connection.scalars(
-                select(_event.id).where(_event.settled_at < settled_before).order_by(_event.id).limit(limit)
-            ).all()
-            if old:
-                connection.execute(delete(webhook_event).where(_event.id.in_(old)))
-        return len(old)

@@ -8,7 +8,6 @@ Must not hold: queries (they are with their noun), decisions about what an answe
 from __future__ import annotations
 
 from reference_sender.outbox.accesses import Accesses
-from reference_sender.outbox.attachments import Attachments
 from reference_sender.outbox.campaigns import Campaigns
 from reference_sender.outbox.claims import Claims
 from reference_sender.outbox.depths import Depths
@@ -43,7 +42,6 @@ class Store(
     Resealing,
     Suppressions,
     Events,
-    Attachments,
     Campaigns,
 ):
     """An outbox in a database."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from reference_sender.policy.evidence import Accepted, Evidence, Outcome, Refused, TryLater, Unknown
+from reference_sender.policy.evidence import OUR_OWN, Accepted, Evidence, Outcome, Refused, TryLater, Unknown
 
 
 class Position(StrEnum):
@@ -78,7 +78,7 @@ def standing(outcome: Outcome, evidence: Evidence) -> Standing:
     A refusal is the word of a provider that works. "Too fast" is back-pressure and no outage. Silence after the last
     byte, a success that cannot be read and a 500 are the provider's trouble, although the mail may have been taken.
     """
-    if evidence.trouble == "withdrawn":
+    if evidence.trouble in OUR_OWN:
         return Standing.NONE
     match outcome:
         case Accepted() | Refused():

@@ -32,6 +32,10 @@ class Phase(StrEnum):
     SENT = "sent"  # the last byte may have left: from here silence says neither yes nor no
 
 
+#: Troubles that are our own: the provider was asked nothing, so they say nothing about it.
+OUR_OWN = frozenset({"withdrawn", "no time left"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """The facts of one attempt."""

@@ -122,7 +122,8 @@ class GatheringTransport:
             if not part:
                 continue
             if clock() - began_s > self._patience_s:
-                _answer(part, [_not_begun("there was no time left to find the bad one")] * len(part))
+                # The bad one among them was not found yet; all of them come again.
+                _answer(part, [_not_begun("no time left")] * len(part))
                 continue
             stopped: list[_Handed] = []
             seen = await self._inner.send_batch(

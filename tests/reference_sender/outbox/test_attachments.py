@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select
 
 from reference_sender.life import Bar
 from reference_sender.message import Attachment, render, single
-from reference_sender.outbox.schema import email_attachment, email_attachment_use, outgoing_email
+from reference_sender.outbox.schema import email_attachment, email_attachment_use
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
 
@@ -58,17 +58,6 @@ def test_a_rollback_leaves_no_content(outbox: SqlBench) -> None:
         outbox.enqueue(connection, WITH_TERMS, key="order-1", now=NOW)
         transaction.rollback()
     assert contents(outbox) == 0
-
-
-def test_contents_live_as_long_as_a_mail_that_names_them(outbox: SqlBench) -> None:
-    outbox.put("order-1", mail=WITH_TERMS)
-    outbox.put("order-2", mail=replace(MAIL, attachments=(TERMS, INVOICE)))
-    assert outbox.store.drop_unused_attachments(before=LATER) == 0
-    with outbox.store.engine.begin() as connection:
-        connection.execute(delete(outgoing_email).where(outgoing_email.c.dedupe_key == "order-2"))
-    assert outbox.store.drop_unused_attachments(before=NOW) == 0  # somebody may be using it just now
-    assert outbox.store.drop_unused_attachments(before=LATER) == 1
-    assert contents(outbox) == 1
 
 
 def test_a_mail_whose_content_is_gone_says_so_and_the_others_flow(outbox: SqlBench) -> None:

@@ -55,7 +55,7 @@ def test_the_same_event_again_is_the_same_row(outbox: SqlBench) -> None:
 def test_more_than_one_insert_may_hold_is_kept_as_well(outbox: SqlBench) -> None:
     assert tell(outbox.store, *((f"evt_{n}", b"{}") for n in range(1_203))) == 1_203
     assert outbox.store.receive([], source="webhook", now=NOW) == 0
-    assert outbox.store.event_counts() == {"new": 1_203}
+    assert len(rows(outbox.store)) == 1_203
 
 
 @pytest.mark.parametrize(
@@ -202,17 +202,6 @@ def test_the_reconciler_is_told_what_an_event_knew(outbox: SqlBench) -> None:
         fact = Fact(kind="queued", happened_at=NOW + timedelta(seconds=number), provider_id=provider_id)
         outbox.store.conclude(told, Settled(fate=Fate.APPLIED, reason="x", docket=docket, fact=fact), now=NOW)
         assert outbox.store.told_of(docket) == (provider_id or "")
-
-
-def test_only_what_is_done_with_is_forgotten(outbox: SqlBench) -> None:
-    tell(outbox.store, *((name, b"{}") for name in "abc"))
-    a, b, _ = due(outbox.store)
-    outbox.store.conclude(a, APPLIED, now=NOW)
-    outbox.store.conclude(b, APPLIED, now=NOW + timedelta(days=1))
-    assert outbox.store.forget_events(settled_before=NOW + timedelta(hours=1), limit=10) == 1
-    assert outbox.store.forget_events(settled_before=NOW + timedelta(days=9), limit=1) == 1
-    assert outbox.store.forget_events(settled_before=NOW + timedelta(days=9), limit=1) == 0
-    assert [row.event_id for row in rows(outbox.store)] == ["c"]
 
 
 def test_facts_go_with_their_mail(outbox: SqlBench) -> None:

@@ -136,6 +136,7 @@ def test_without_a_breaker_everything_passes() -> None:
         (Wire.HTTP, Phase.SENT, None, {"trouble": "timeout"}, Standing.BAD),
         (Wire.HTTP, Phase.CONNECT, None, {"trouble": "no connection"}, Standing.BAD),
         (Wire.HTTP, Phase.BODY, None, {"trouble": "withdrawn"}, Standing.NONE),
+        (Wire.HTTP, Phase.BODY, None, {"trouble": "no time left"}, Standing.NONE),
         (Wire.SMTP, Phase.AUTH, 535, {}, Standing.SHUT),
         (Wire.SMTP, Phase.MAIL, 421, {}, Standing.BAD),
         (Wire.SMTP, Phase.RCPT, 550, {}, Standing.GOOD),
