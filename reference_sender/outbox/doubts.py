@@ -13,9 +13,10 @@ from typing import Any
 from sqlalchemy import and_, bindparam, exists, func, or_, select, true, update
 
 from reference_sender.life import Actor, Docket, State
-from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.transactions import Transactions
+from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.routes import Mine
 
@@ -32,6 +33,8 @@ _LATE = (
     )
     .limit(1)
 )
+_THESE = select(*DOCKET_COLUMNS).where(_row.id.in_(IDS))
+_NUMBERED = (_row.id, _row.token)
 _DOUBTFUL = (
     select(*DOCKET_COLUMNS)
     .where(in_state(State.UNKNOWN), _row.next_attempt_at <= AT)
@@ -83,10 +86,19 @@ class Doubts(Transactions):
         return [row.id for row in rows]
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
-        """Unknown rows whose next look is due; with `mine` those that only this provider can be asked about."""
-        query = _doubtful_of(mine)
-        with self._read() as connection:
-            rows = connection.execute(query, {"at": now, "most": limit}).all()
+        """Unknown rows whose next look is due; with `mine` those that only this provider can be asked about.
+
+        One that cannot be read is parked for a person and holds up no other.
+        """
+        due = {"at": now, "most": limit}
+        try:
+            with self._read() as connection:
+                rows: Sequence[Any] = connection.execute(_doubtful_of(mine), due).all()
+        except UNREADABLE:
+            with self._write() as connection:
+                found = connection.execute(_doubtful_of(mine, _NUMBERED).with_for_update(), due).all()
+                taken = [(row.id, row.token) for row in found]
+                rows = readable(connection, _THESE, taken, now, self._record)
         return [Docket(**facts_of(row)) for row in rows]
 
     def homeless(self, providers: Sequence[str]) -> dict[str, int]:
@@ -119,8 +131,9 @@ def _is_mine(mine: Mine) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _doubtful_of(mine: Mine | None) -> Any:
-    return _DOUBTFUL if mine is None else _DOUBTFUL.where(_is_mine(mine))
+def _doubtful_of(mine: Mine | None, columns: Sequence[Any] = DOCKET_COLUMNS) -> Any:
+    query = _DOUBTFUL.with_only_columns(*columns)
+    return query if mine is None else query.where(_is_mine(mine))
 
 
 @lru_cache(maxsize=64)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from reference_sender.life import State
-from reference_sender.outbox.rows import DOCKET_COLUMNS
+from reference_sender.outbox.rows import DOCKET_COLUMNS, in_state
 from reference_sender.outbox.schema import outgoing_email
 
 #: What a value raises that is none of its type.
@@ -48,7 +48,8 @@ def _park(connection: Connection, row_id: int, token: int, now: datetime, record
     name, why = next(iter(wrong.items()), ("raw", "it makes no mail"))
     reason = f"the column {name} cannot be read ({why}); the row was edited by hand"
     # Whatever stands there, if anything does: an attempt was in doubt.
-    doubted = connection.execute(select(_row.doubted_at.is_not(None)).where(_row.id == row_id)).scalar()
+    in_doubt = or_(_row.doubted_at.is_not(None), in_state(State.UNKNOWN))
+    doubted = connection.execute(select(in_doubt).where(_row.id == row_id)).scalar()
     state = State.UNKNOWN if doubted else State.DEAD
     values: dict[str, Any] = {each: None if _row[each].nullable else now for each in wrong}
     values |= {

@@ -6,7 +6,10 @@ import pytest
 from sqlalchemy import text
 
 from reference_sender.life import State
+from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.routes import Mine
 from tests.reference_sender.outbox.benches import SqlBench
+from tests.reference_sender.samples import NOW
 
 
 def edit(outbox: SqlBench, changes: str) -> None:
@@ -50,3 +53,25 @@ def test_one_that_may_have_been_sent_is_unknown(outbox: SqlBench) -> None:
     row = outbox.row(2)
     assert (row.state, row.if_not_sent) == (State.UNKNOWN, State.DEAD)
     assert row.doubted_at is not None
+
+
+def test_one_in_doubt_that_cannot_be_read_keeps_no_other_in_doubt(outbox: SqlBench) -> None:
+    for number in range(3):
+        outbox.put(f"order-{number}")
+    for parcel in outbox.claim():
+        parked = Decision(
+            state=State.UNKNOWN,
+            reason="silence",
+            next_attempt_at=NOW,
+            doubt=Doubt.NEW,
+            if_not_sent=State.PENDING,
+        )
+        assert outbox.store.settle(parcel, parked, now=NOW)
+    edit(outbox, "if_not_sent = 'nonsense'")
+    mine = Mine(provider="main", providers=("main",))
+    for _ in range(2):
+        found = outbox.store.doubtful(now=NOW, limit=9, mine=mine)
+        assert [docket.key for docket in found] == ["order-0", "order-2"]
+    row = outbox.row(2)
+    assert (row.state, row.if_not_sent, row.next_attempt_at) == (State.UNKNOWN, State.DEAD, None)
+    assert "the column if_not_sent cannot be read" in row.last_error
