@@ -92,7 +92,8 @@ class _End:
                     channel.exchange_declare(EXCHANGE, exchange_type="fanout", durable=True)
                     failures = 0
                     self._talk(connection, channel)
-            except _TROUBLE as error:
+            except Exception as error:
+                # Whatever it is, also in the library: a thread that died of it would never listen again.
                 failures += 1
                 self._log(
                     "broker_away",

@@ -191,8 +191,10 @@ class Processor:
     async def _take_up(self, told: Told) -> bool:
         try:
             result = await self._placed(told)
+            written = await self._conclude(told, result)
         except Exception as error:
-            # A bug that one event meets must not stop the others: it waits, and is parked in the end.
+            # A bug that one event meets, or words that the database does not take, must not stop the others: it waits,
+            # and is parked in the end.
             self._log(
                 "event_failed",
                 event_id=told.event_id,
@@ -202,7 +204,7 @@ class Processor:
             now = self._clock.now()
             again = look_again_at(told.received_at, now, patience_s=self._patience_s)
             result = _later(again, f"dealing with it failed: {type(error).__name__}")
-        written = await asyncio.to_thread(self._store.conclude, told, result, now=self._clock.now())
+            written = await self._conclude(told, result)
         if written:
             self._log(
                 "event",
@@ -216,6 +218,9 @@ class Processor:
                 moved_to=result.move.state.value if result.move else None,
             )
         return written and result.look_again_at is None
+
+    async def _conclude(self, told: Told, result: Settled) -> bool:
+        return await asyncio.to_thread(self._store.conclude, told, result, now=self._clock.now())
 
     async def _placed(self, told: Told) -> Settled:
         happened = read(told.raw)

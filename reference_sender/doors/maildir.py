@@ -42,7 +42,11 @@ class Maildir:
         stopping = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                await asyncio.to_thread(self.take_in)
+                try:
+                    await asyncio.to_thread(self.take_in)
+                except OSError as error:
+                    # The folder is away: what comes meanwhile waits where it comes from, and so do we.
+                    self._log("maildir_failed", error=type(error).__name__, cause=cause_of(error))
                 pause: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(self._poll_s))
                 await asyncio.wait({pause, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 pause.cancel()
@@ -62,7 +66,7 @@ class Maildir:
                     return taken
                 path.rename(self._cur / f"{path.name}:2,S")
                 taken += 1
-            except OSError as error:
-                # Somebody else took it, or it may not be read: the others do not wait for it.
+            except Exception as error:
+                # Somebody else took it, or it may not be read, or nobody can make sense of it: the others do not wait.
                 self._log("report_unreadable", file=path.name, cause=cause_of(error))
         return taken

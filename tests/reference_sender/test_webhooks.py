@@ -193,6 +193,18 @@ def test_an_event_that_nothing_can_deal_with_stops_no_other() -> None:
     assert [name for name, _ in said] == ["event_failed", "event", "event"]
 
 
+def test_words_that_the_database_does_not_take_stop_no_other() -> None:
+    class Picky(Books):
+        def conclude(self, told: Told, settled: Settled, *, now: datetime) -> bool:
+            if told.id == 0 and settled.fact is not None:
+                raise ValueError("a NUL")
+            return super().conclude(told, settled, now=now)
+
+    books = Picky(event(email_id="m1"), event(email_id="m1"))
+    run(books)
+    assert [settled.fate for _, settled in books.concluded] == [Fate.WAITING, Fate.APPLIED]
+
+
 def test_a_database_that_is_away_ends_nothing() -> None:
     books = Books(event(email_id="m1"))
     books.away = [ConnectionError("away")]

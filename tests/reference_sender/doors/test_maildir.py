@@ -58,6 +58,39 @@ def test_whoever_died_before_it_moved_changes_nothing(folder: Path) -> None:
     assert len(shelf.kept) == 3
 
 
+def test_a_mail_that_nobody_makes_sense_of_stops_no_other(folder: Path) -> None:
+    class Odd(Letterbox):
+        def put(self, raw: bytes) -> bool:
+            if raw == POSTFIX:
+                raise ValueError("odd")
+            return super().put(raw)
+
+    clock = ManualClock()
+    assert Maildir(folder, Odd(keeper=Shelf(), clock=clock), clock=clock).take_in() == 1
+    assert names(folder) == (["1.a"], ["2.b:2,S"])
+
+
+def test_a_folder_that_is_away_for_a_while_ends_nothing(folder: Path) -> None:
+    said: list[str] = []
+    stop = asyncio.Event()
+
+    def log(event: str, /, **_: object) -> None:
+        said.append(event)
+        (folder / "away").rename(folder / "new")
+
+    class Clock(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            if (folder / "cur" / "1.a:2,S").exists():
+                stop.set()
+
+    clock = Clock()
+    door = Maildir(folder, Letterbox(keeper=Shelf(), clock=clock), clock=clock, log=log)
+    (folder / "new").rename(folder / "away")
+    asyncio.run(asyncio.wait_for(door.run(stop), 20))
+    assert said == ["maildir_failed"]
+    assert names(folder) == ([], ["1.a:2,S", "2.b:2,S"])
+
+
 def test_it_runs_until_it_is_told_to_stop(folder: Path) -> None:
     async def story() -> None:
         stop = asyncio.Event()
