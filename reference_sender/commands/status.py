@@ -216,7 +216,8 @@ def _people(seen: Look, now: datetime) -> Iterable[RenderableType]:
         table.add_column(overflow="fold")
         for docket in seen.asking[state]:
             age = spelled_s((now - docket.queued_at).total_seconds())
-            table.add_row(f"#{docket.id}", docket.key, age, docket.last_error or "")
+            # As texts, or brackets in them would be read as markup.
+            table.add_row(f"#{docket.id}", Text(docket.key), age, Text(docket.last_error or ""))
         if counts[state] > len(seen.asking[state]):
             table.add_row("", f"… and {counts[state] - len(seen.asking[state]):,} more", "", "")
         yield Padding(table, (0, 0, 1, 2))

@@ -122,6 +122,7 @@ def _head(history: History) -> RenderableType:
 
 def _facts(history: History) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -134,7 +135,7 @@ def _facts(history: History) -> RenderableType:
         ("  trace", history.traceparent),
     ):
         if value:
-            table.add_row(name, value)
+            table.add_row(name, Text(value))  # brackets in it are no markup
     return table
 
 

@@ -56,6 +56,14 @@ def test_unknown_and_dead_come_first_with_what_to_do(outbox: Outbox) -> None:
     assert "@" not in shown, "a person sees no addresses here"
 
 
+def test_brackets_in_a_key_or_a_reason_are_shown_as_they_are(outbox: Outbox) -> None:
+    outbox.bring("order[/1]", State.DEAD, reason="[/red] 12 attempts")
+    for command in (("status",), ("trace", "order[/1]")):
+        done = outbox.call(*command)
+        assert (done.exit_code, "order[/1]" in done.stdout) == (0, True)
+        assert "[/red] 12 attempts" in done.stdout
+
+
 def test_a_healthy_outbox_says_that_nobody_has_to_do_anything(outbox: Outbox) -> None:
     outbox.put("order-1")
     outbox.bring("order-2", State.ACCEPTED, age_s=10, provider_id="m")
