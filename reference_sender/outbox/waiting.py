@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, literal_column, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, or_, select, update
 
 from reference_sender.life import State
 from reference_sender.outbox.engine import insert_or_update
@@ -84,7 +84,8 @@ _THE_NEXT = _THOSE_WHO_MAY.where(_row.ordering_key == bindparam("lane")).limit(1
 _LET_GO = (
     update(outgoing_email)
     .where(_row.id.in_(IDS), _WAITS)
-    .values(next_attempt_at=AT, updated_at=AT)
+    # Not before its own time, which its age counts from, too.
+    .values(next_attempt_at=case((_row.queued_at > AT, _row.queued_at), else_=AT), updated_at=AT)
     .execution_options(synchronize_session=False)
 )
 _LANE_BUSY = select(exists().where(_row.ordering_key == bindparam("lane"), _row.state.in_(UNFINISHED)))

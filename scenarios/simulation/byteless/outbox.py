@@ -148,7 +148,7 @@ class Transaction:
             if ordering_key is not None and row["ordering_key"] != ordering_key:
                 continue
             if waiting.may_go(row, self.emails, now):
-                self.write(row_id, {"next_attempt_at": now, "updated_at": now})
+                self.write(row_id, {"next_attempt_at": max(now, row["queued_at"]), "updated_at": now})
                 if ordering_key is not None:
                     return
 

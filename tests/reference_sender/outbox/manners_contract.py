@@ -165,6 +165,14 @@ class MannersContract:
         end(outbox, second, State.ACCEPTED)
         assert [(each.key, each.bar) for each in outbox.claim(3)] == [("welcome", None)]
 
+    def test_what_it_waited_for_does_not_send_it_before_its_time(self, outbox: Any) -> None:
+        outbox.put("order-1")
+        outbox.put("receipt-1", depends_on="order-1", not_before=NOW + timedelta(seconds=60))
+        (first,) = outbox.claim()
+        end(outbox, first, State.ACCEPTED)
+        assert outbox.claim(59) == []
+        assert [parcel.key for parcel in outbox.claim(60)] == ["receipt-1"]
+
     def test_what_it_depends_on_may_be_accepted_already(self, outbox: Any) -> None:
         outbox.put("verification")
         end(outbox, outbox.claim()[0], State.ACCEPTED)
