@@ -112,6 +112,8 @@ def enqueue_command(
             raise click.UsageError("--key, --from and --to are needed (or --jsonl)")
         attachments = tuple(_attachment(file) for file in files)
         given = parameters_from(parameters)
+        if given and template is None:
+            raise click.UsageError("--param is for a template; name it with --template")
         if template is None:
             mail = Mail(
                 sender=sender,

@@ -17,15 +17,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from aiosmtplib.errors import SMTPException, SMTPResponseException, SMTPTimeoutError
+from aiosmtplib.errors import SMTPException, SMTPResponseException
 from aiosmtplib.protocol import SMTPProtocol
 from aiosmtplib.response import SMTPResponse
 
 from reference_sender.life import Parcel
 from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.transports.smtp_replies import (
+    Garbled,
+    NotOffered,
+    evidence_of,
+    hung_up_while_idle,
+    reply_octets,
+    trouble_of,
+)
 
 _CHUNK_OCTETS = 64 * 1024
-_KEPT_ANSWER_CHARS = 2_000
 
 # The least a client must wait, per command (RFC 5321 section 4.5.3.2). read_timeout_s can only make them shorter.
 DEADLINES_S: dict[Phase, float] = {
@@ -40,12 +47,7 @@ DEADLINES_S: dict[Phase, float] = {
     Phase.SENT: 600.0,
 }
 
-# A complete reply: continuation lines, then the last one (RFC 5321 section 4.2).
-_REPLY = re.compile(rb"(?:([2-5][0-9]{2})-[^\r\n]*\r?\n)*([2-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
-_CODES = re.compile(rb"(?m)^([0-9]{3})")
-_ENHANCED = re.compile(r"([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:\s|\Z)")
 _DOT_AT_LINE_START = re.compile(rb"(?m)^\.")
-_QUEUED_AS = re.compile(r"queued as <?([^\s<>]+)", re.IGNORECASE)
 
 _EXPECTED = (SMTPException, asyncio.TimeoutError, OSError)
 
@@ -80,14 +82,6 @@ class SmtpOptions:
         if self.port == 465:
             return Tls.IMPLICIT
         return Tls.OFF if _is_loopback(self.host) else Tls.STARTTLS
-
-
-class _Garbled(SMTPException):
-    """The server said something that is no reply."""
-
-
-class _NotOffered(SMTPException):
-    """The server lacks something we were told to use."""
 
 
 class _Line(SMTPProtocol):
@@ -284,7 +278,7 @@ class _Talk:
     def trouble(self, error: BaseException) -> Evidence:
         """The evidence of an attempt that got no reply."""
         return Evidence(
-            wire=Wire.SMTP, phase=self.phase, trouble=_trouble(error), answer=type(error).__name__
+            wire=Wire.SMTP, phase=self.phase, trouble=trouble_of(error), answer=type(error).__name__
         )
 
     # -- how they are done ------------------------------------------------------------------------------------
@@ -303,7 +297,7 @@ class _Talk:
     async def _starttls(self) -> Evidence | None:
         self.phase = Phase.STARTTLS
         if "STARTTLS" not in self._offers:
-            raise _NotOffered("the server offers no STARTTLS")
+            raise NotOffered("the server offers no STARTTLS")
         assert self._line is not None
         assert self._tls_context is not None
         try:
@@ -331,7 +325,7 @@ class _Talk:
                     break
                 reply = await self._say(Phase.AUTH, _base64(secret))
         else:
-            raise _NotOffered("the server offers neither AUTH PLAIN nor AUTH LOGIN")
+            raise NotOffered("the server offers neither AUTH PLAIN nor AUTH LOGIN")
         return None if reply.code == 235 else reply
 
     async def _send_mail(self, raw: bytes) -> Evidence:
@@ -374,10 +368,10 @@ class _Talk:
         return self._reply()
 
     def _must_be_in_step(self, phase: Phase) -> None:
-        """Begin a step. Raises `_Garbled` if something was said that nobody had asked for."""
+        """Begin a step. Raises `Garbled` if something was said that nobody had asked for."""
         self.phase = phase
         if not self.in_step:
-            raise _Garbled("the server said more than it was asked")
+            raise Garbled("the server said more than it was asked")
         self._forget()
 
     def _forget(self) -> None:
@@ -394,63 +388,6 @@ class _Talk:
 
     def _deadline_s(self, phase: Phase) -> float:
         return min(DEADLINES_S[phase], self._options.read_timeout_s)
-
-
-def reply_octets(heard: bytes) -> int:
-    """How much of what was heard is the first reply; 0: there is none."""
-    reply = _REPLY.match(heard)
-    return 0 if reply is None else reply.end()
-
-
-def evidence_of(heard: bytes, phase: Phase) -> Evidence:
-    """What a reply says. Raises an `SMTPException` if it is none."""
-    # aiosmtplib reads replies generously ("25" and "250OK" pass); what decides about a mail must be exact.
-    match = _REPLY.match(heard)
-    if match is None or len(set(_CODES.findall(match[0]))) != 1:
-        raise _Garbled("no reply that RFC 5321 knows")
-    lines = [line[4:].decode("utf-8", "replace").strip() for line in match[0].splitlines()]
-    text = "\n".join(lines).replace("\x00", "")
-    enhanced = _ENHANCED.match(text)
-    queued = _QUEUED_AS.search(text)
-    return Evidence(
-        wire=Wire.SMTP,
-        phase=phase,
-        code=int(match[2]),
-        enhanced=enhanced[1] if enhanced else None,
-        answer=text[:_KEPT_ANSWER_CHARS],
-        provider_id=(queued[1] if queued else text.replace("\n", " "))[:255] or None,
-    )
-
-
-# Most telling first: a subclass before its parents.
-_TROUBLES: tuple[tuple[type[BaseException], str], ...] = (
-    (SMTPTimeoutError, "timeout"),
-    (asyncio.TimeoutError, "timeout"),
-    (_Garbled, "garbled"),
-    (_NotOffered, "not offered"),
-    (SMTPResponseException, "garbled"),
-    (ssl.SSLError, "tls"),
-    (ConnectionRefusedError, "no connection"),
-    (ConnectionResetError, "reset"),
-    (BrokenPipeError, "reset"),
-)
-
-
-def _trouble(error: BaseException) -> str:
-    # aiosmtplib hides a reset behind its own exception, as the cause.
-    for seen in (error, error.__cause__):
-        for kind, name in _TROUBLES:
-            if isinstance(seen, kind):
-                return name
-    return "eof" if isinstance(error, SMTPException) else type(error).__name__
-
-
-def hung_up_while_idle(evidence: Evidence) -> bool:
-    """Whether a used connection had been closed before anything of this mail was said on it."""
-    # The first command on a used connection found it closed. Nothing was begun, so a fresh connection is no retry.
-    if evidence.phase is not Phase.MAIL:
-        return False
-    return evidence.code == 421 or evidence.trouble in {"eof", "reset"}
 
 
 def _own_name(line: _Line | None) -> str:

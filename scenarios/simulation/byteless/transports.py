@@ -19,6 +19,7 @@ from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailabl
 from reference_sender.policy.settings import Settings
 from reference_sender.transports import http as over_http
 from reference_sender.transports import smtp as over_smtp
+from reference_sender.transports import smtp_replies
 from scenarios.simulation.byteless.http import BIT, Get, Head, Post
 from scenarios.simulation.byteless.line import TURN, End, Expired, Line
 from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
@@ -258,7 +259,7 @@ class SmtpTransport:
         deadline = self._exchange.time() + self._settings.total_timeout_s
         if (talk := self._idle_talk()) is not None:
             evidence = await self._attempt(talk, parcel, point_of_no_return, deadline)
-            if not over_smtp.hung_up_while_idle(evidence):
+            if not smtp_replies.hung_up_while_idle(evidence):
                 return evidence
         talk = _Talk(self._exchange, self._settings)
         return await self._attempt(talk, parcel, point_of_no_return, deadline)
@@ -395,7 +396,7 @@ class _Talk:
         evidence = _smtp_evidence(heard, phase)
         if evidence is None:
             raise Broken("garbled")
-        self.in_step = over_smtp.reply_octets(heard) == len(heard)
+        self.in_step = smtp_replies.reply_octets(heard) == len(heard)
         return evidence
 
 
@@ -407,6 +408,6 @@ def _is_whole(heard: bytes) -> bool:
 @lru_cache(maxsize=4096)
 def _smtp_evidence(heard: bytes, phase: Phase) -> Evidence | None:
     try:
-        return over_smtp.evidence_of(heard, phase)
+        return smtp_replies.evidence_of(heard, phase)
     except SMTPException:
         return None
