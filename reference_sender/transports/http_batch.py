@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reference_sender.life import Parcel
@@ -24,6 +25,7 @@ from reference_sender.transports.http import (
     document_of,
     evidence_of,
     let_go,
+    limits_in,
     read_answer,
     trouble_of,
 )
@@ -86,13 +88,21 @@ class HttpBatchTransport(HttpTransport):
             ) as response:
                 content = await read_answer(response)
                 retry_after = response.headers.get("Retry-After")
-                return evidence_of_batch(response.status, retry_after, content, parcels, progress.phase)
+                seen_of_all = evidence_of_batch(
+                    response.status, retry_after, content, parcels, progress.phase
+                )
+                # They are about the provider, whatever became of each mail.
+                return _with_limits(seen_of_all, limits_in(response.headers.items()))
         except EXPECTED as error:
             trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
             seen = Evidence(
                 wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=type(error).__name__
             )
             return BatchEvidence(items=(seen,) * len(parcels), whole=True)
+
+
+def _with_limits(seen: BatchEvidence, limits: tuple[tuple[str, str], ...]) -> BatchEvidence:
+    return replace(seen, items=tuple(replace(each, limits=limits) for each in seen.items)) if limits else seen
 
 
 def batch_body(parcels: Sequence[Parcel], keys: Sequence[str]) -> bytes:

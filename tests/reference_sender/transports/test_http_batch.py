@@ -149,6 +149,14 @@ def test_a_lost_answer_leaves_every_mail_in_doubt() -> None:
     assert meanings(evidence) == ["Unknown"] * 3
 
 
+def test_how_much_more_may_come_is_heard_whatever_became_of_each_mail() -> None:
+    mixed = {"data": [YES[0]], "errors": [{"index": 1, "code": "invalid_recipient"}]}
+    headers = "X-RateLimit-Remaining: 0\r\nX-RateLimit-Reset: 7\r\n"
+    evidence = exchange(saying(answer(200, json.dumps(mixed).encode(), headers=headers)))
+    told = (("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", "7"))
+    assert [each.limits for each in evidence.items] == [told] * 3
+
+
 def test_who_is_stopped_at_the_point_of_no_return_sends_nobody() -> None:
     evidence = exchange(saying(b""), withdraw)
     assert [(each.phase, each.trouble) for each in evidence.items] == [(Phase.BODY, "withdrawn")] * 3
