@@ -40,7 +40,8 @@ _ASKS = (
     (
         State.UNKNOWN,
         "may or may not have been sent",
-        "ask the provider; has it: requeue --id N --accepted PROVIDER-ID; has it not: requeue --id N --i-checked",
+        "ask the provider; has it:     requeue --id N --accepted PROVIDER-ID\n"
+        "                    has it not: requeue --id N --i-checked",
     ),
     (State.DEAD, "attempts or age are spent", "mend the cause, then requeue --state dead"),
 )
