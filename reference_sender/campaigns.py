@@ -62,15 +62,18 @@ class Runner:
         name: str,
         templates: Templates,
         clock: Clock,
+        now: Callable[[], datetime] | None = None,
         log: Log = quiet,
         key_for: Callable[[str, str], str] = idempotency_key_for,
     ) -> None:
         self._store, self._name, self._templates = store, name, templates
         self._clock, self._log, self._key_for = clock, log, key_for
+        self._now = now or clock.now
+        """The time by which mails become due: that of the workers, where it is not this machine's."""
 
     def step(self) -> Step:
         """Write the next page if it is time to. Raises `InvalidMail` for an audience that cannot be read."""
-        now = self._clock.now()
+        now = self._now()
         found = self._store.campaign(self._name)
         if found.state is not CampaignState.RUNNING:
             return Step(wait_s=None, why=found.state.value)

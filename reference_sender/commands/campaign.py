@@ -14,7 +14,7 @@ import click
 from reference_sender.audience import Audience, CsvFile, JsonLines, Query
 from reference_sender.campaigns import Runner
 from reference_sender.commands.enqueue import parameters_from
-from reference_sender.commands.frame import SetUpError, opened, with_options
+from reference_sender.commands.frame import SetUpError, moment_of, opened, with_options
 from reference_sender.log import JsonLog
 from reference_sender.message import Mailbox, check_name
 from reference_sender.option_table import DATABASE
@@ -116,7 +116,7 @@ def create(
             Templates(folder).mail(template, {}, sender=sender, recipients=[])  # says which there are
         with store.engine.connect() as connection:
             members = chosen.count(connection)
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         gap_s = 3_600.0 / per_hour if per_hour is not None else (over_s or 0.0) / max(members, 1)
         made = store.create_campaign(
             Campaign(
@@ -162,11 +162,12 @@ def run(parts: Parts, database_url: str, name: str, folder: Path) -> None:
             name=name,
             templates=Templates(folder),
             clock=parts.clock,
+            now=lambda: moment_of(parts, store),
             log=JsonLog(sys.stderr, parts.clock),
             key_for=parts.key_for,
         )
         if _campaign(store, name).state is CampaignState.READY:
-            store.move_campaign(name, CampaignState.RUNNING, now=parts.clock.now())
+            store.move_campaign(name, CampaignState.RUNNING, now=moment_of(parts, store))
         why = asyncio.run(runner.run())
     click.echo(f"{name}: {why}")
 
@@ -260,7 +261,7 @@ def _audience(
 def _move(parts: Parts, database_url: str, name: str, state: CampaignState) -> None:
     with opened(parts, database_url) as store:
         before = _campaign(store, name).state
-        moved = store.move_campaign(name, state, now=parts.clock.now())
+        moved = store.move_campaign(name, state, now=moment_of(parts, store))
         after = _campaign(store, name).state
     if not moved:
         raise SetUpError(f"the campaign {name!r} is {before.value} and cannot become {state.value}")

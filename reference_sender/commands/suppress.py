@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import click
 
-from reference_sender.commands.frame import OPERATOR, opened, operator_of, with_options
+from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_s
 from reference_sender.option_table import DATABASE
 from reference_sender.outbox.store import Store
@@ -52,7 +52,7 @@ def add(
     """Put addresses onto the list. Mail to them that waits ends as suppressed."""
     source = operator_of(operator)
     with opened(parts, database_url) as store:
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         until = None if days is None else now + timedelta(days=days)
         for address in addresses:
             store.suppress(address, reason=reason, source=source, now=now, kind=Kind(kind), until=until)
@@ -80,7 +80,7 @@ def remove(parts: Parts, database_url: str, addresses: tuple[str, ...], kind: st
 def list_(parts: Parts, database_url: str, operator: str | None, as_json: bool) -> None:
     """Show the list. The look is written into the access log."""
     with opened(parts, database_url) as store:
-        now = parts.clock.now()
+        now = moment_of(parts, store)
         store.note_access(operator_of(operator), "suppress list", now=now)
         empty = True
         for entry in _all(store):

@@ -123,6 +123,16 @@ def test_mails_are_paced(bureau: Bureau) -> None:
     assert [(row.queued_at - NOW).total_seconds() for row in bureau.rows()] == [60.0 * n for n in range(10)]
 
 
+def test_mails_are_due_by_the_time_that_the_workers_go_by(bureau: Bureau) -> None:
+    bureau.create()
+    theirs = NOW + timedelta(minutes=5)
+    runner = Runner(
+        store=bureau.store, name="318", templates=bureau.templates, clock=bureau.clock, now=lambda: theirs
+    )
+    runner.step()
+    assert {row.next_attempt_at for row in bureau.rows()} == {theirs}
+
+
 def test_a_page_is_written_shortly_before_its_time(bureau: Bureau) -> None:
     bureau.create(gap_s=600.0)
     runner = bureau.runner()
