@@ -54,6 +54,9 @@ class Bar(StrEnum):
 MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.PENDING, State.SENDING): {Actor.WORKER: "claimed: committed before the first byte leaves"},
     (State.PENDING, State.EXPIRED): {Actor.PERSON: "its campaign was cancelled, and no attempt is in doubt"},
+    (State.PENDING, State.UNKNOWN): {
+        Actor.RECONCILER: "edited by hand, or in doubt at a provider that is not configured any more: nobody takes it",
+    },
     (State.PENDING, State.SUPPRESSED): {
         Actor.PERSON: "the recipient is being erased, and no attempt is in doubt"
     },
@@ -65,7 +68,7 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.SENDING, State.FAILED): {Actor.WORKER: "refused for good, no earlier attempt in doubt"},
     (State.SENDING, State.UNKNOWN): {
         Actor.WORKER: "the outcome cannot be known",
-        Actor.RECONCILER: "the lease ran out after the point of no return",
+        Actor.RECONCILER: "the lease ran out after the point of no return, or there is none: edited by hand",
     },
     (State.SENDING, State.EXPIRED): {Actor.WORKER: "its time was over before an attempt began"},
     (State.SENDING, State.SUPPRESSED): {Actor.WORKER: "the recipient must not be written to"},

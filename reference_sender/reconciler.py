@@ -48,7 +48,7 @@ class Lookup(Protocol):
 class Reconciled:
     """What one pass did."""
 
-    parked: int  # rows of lost workers that became unknown
+    parked: int  # rows of lost workers, and rows that nobody takes, that became unknown
     looked_at: int
     resolved: int
 

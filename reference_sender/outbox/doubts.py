@@ -10,11 +10,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, func, or_, select, true, update
+from sqlalchemy import Connection, Engine, and_, bindparam, exists, false, func, or_, select, true, update
 
 from reference_sender.life import Actor, Docket, State
+from reference_sender.outbox import strays
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.strays import Stray
 from reference_sender.outbox.transactions import Transactions
 from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.policy.decision import Decision
@@ -46,43 +48,59 @@ _DOUBTFUL = (
 class Doubts(Transactions):
     """What the reconciler asks for."""
 
-    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
-        """Turn rows whose lease ran out after the point of no return into `unknown`; their ids.
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._rarely = strays.Rarely()
 
-        Where the provider dedupes there is nothing to park: `claim` takes such rows up again. With `mine` only those
-        of one provider; the first one's also those of providers that are not configured any more, whatever they did.
+    def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
+        """Turn rows whose lease ran out after the point of no return into `unknown`, and those that nobody takes; their ids.
+
+        Where the provider dedupes no lost row is to be parked: `claim` takes it up again. With `mine` only those of
+        one provider; the first one's also those of providers that are not configured any more, whatever they did, and
+        what strays (`strays`).
         """
-        queries = _to_park_by(mine, dedupes=dedupes)
-        if queries is None:
+        kinds = strays.to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
+        looks = _looks(mine, kinds, dedupes=dedupes)
+        if looks is None:
             return []
-        is_there, lost = queries
+        is_there, lost = looks
         with self._read() as connection:
-            if not connection.execute(is_there, {"at": now}).scalar():
-                return []
-        with self._write() as connection:
-            rows = connection.execute(lost, {"at": now}).all()
-            if rows:
-                reason = "the worker was lost after the point of no return"
-                connection.execute(
-                    update(outgoing_email)
-                    .where(_row.id.in_([row.id for row in rows]))
-                    .values(
-                        state=State.UNKNOWN,
-                        token=_row.token + 1,
-                        lease_until=None,
-                        in_doubt=False,
-                        # Not when the lease ended: the lost worker may have gone on for longer than that.
-                        doubted_at=now,
-                        next_attempt_at=now,
-                        if_not_sent=State.PENDING,
-                        last_error=reason,
-                        updated_at=now,
-                    )
+            is_lost, *are_there = connection.execute(is_there, {"at": now}).one()
+        found = [stray for stray, there in zip(kinds, are_there, strict=True) if there]
+        if rarely and kinds and not found:
+            self._rarely.found_nothing(now)
+        parked: list[int] = []
+        if is_lost or found:
+            with self._write() as connection:
+                if is_lost:
+                    parked += self._park_lost(connection, lost, now)
+                parked += strays.park(connection, found, mine, now)
+        return parked
+
+    def _park_lost(self, connection: Connection, lost: Any, now: datetime) -> list[int]:
+        rows = connection.execute(lost, {"at": now}).all()
+        if rows:
+            reason = "the worker was lost after the point of no return"
+            connection.execute(
+                update(outgoing_email)
+                .where(_row.id.in_([row.id for row in rows]))
+                .values(
+                    state=State.UNKNOWN,
+                    token=_row.token + 1,
+                    lease_until=None,
+                    in_doubt=False,
+                    # Not when the lease ended: the lost worker may have gone on for longer than that.
+                    doubted_at=now,
+                    next_attempt_at=now,
+                    if_not_sent=State.PENDING,
+                    last_error=reason,
+                    updated_at=now,
                 )
-                for row in rows:
-                    self._record(
-                        connection, row.id, row.token, ended_at=now, decision=State.UNKNOWN, reason=reason
-                    )
+            )
+            for row in rows:
+                self._record(
+                    connection, row.id, row.token, ended_at=now, decision=State.UNKNOWN, reason=reason
+                )
         return [row.id for row in rows]
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
@@ -137,13 +155,18 @@ def _doubtful_of(mine: Mine | None, columns: Sequence[Any] = DOCKET_COLUMNS) -> 
 
 
 @lru_cache(maxsize=64)
-def _to_park_by(mine: Mine | None, *, dedupes: bool) -> tuple[Any, Any] | None:
-    """Queries for lost rows that are to be parked: whether there are any, and those. None: nobody's are."""
+def _looks(mine: Mine | None, kinds: tuple[Stray, ...], *, dedupes: bool) -> tuple[Any, Any] | None:
+    """Queries: whether there are lost rows to be parked, and strays of each kind; and those lost ones. None: nobody's are.
+
+    One statement, however much is looked for.
+    """
     whose: list[Any] = []
     if not dedupes:
         whose.append(true() if mine is None else _is_mine(mine))
     if mine is not None and mine.first:
         whose.append(_row.provider.not_in(mine.providers))
-    if not whose:
+    if not whose and not kinds:
         return None
-    return select(exists().where(_MARKED, or_(*whose))), _LOST_MARKED.where(or_(*whose))
+    is_whose = or_(*whose) if whose else false()
+    is_lost = exists().where(_MARKED, is_whose) if whose else false()
+    return select(is_lost, *(strays.are_there(stray, mine) for stray in kinds)), _LOST_MARKED.where(is_whose)

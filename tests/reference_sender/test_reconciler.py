@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from reference_sender.life import Docket, State
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.evidence import Evidence, Phase, Wire
@@ -294,3 +296,22 @@ def test_what_the_provider_told_is_as_good_as_a_look_up(store: Store) -> None:
     asyncio.run(world.reconciler.run_once())
     (mail,) = store.find(ids=[1])
     assert (mail.state, mail.provider_id, lookup.asked) == (State.ACCEPTED, "m7", 0)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize(
+    "edited", [{"state": State.SENDING, "next_attempt_at": None}, {"next_attempt_at": None}]
+)
+def test_a_row_edited_by_hand_is_parked_and_never_goes_by_itself(
+    store: Store, policy: Policy, edited: dict[str, Any]
+) -> None:
+    """Whatever the policy repeats: a person made it what it is, and a person says what becomes of it."""
+    world = World(store, policy)
+    with store.engine.begin() as connection:
+        connection.execute(update(outgoing_email).values(**edited))
+    assert world.once() == Reconciled(parked=1, looked_at=1, resolved=0)
+    assert world.said == ["parked"]
+    world.clock.advance(10_000)
+    assert world.once() == Reconciled(parked=0, looked_at=1, resolved=0)
+    assert (world.row.state, world.row.if_not_sent) == (State.UNKNOWN, State.DEAD)
+    assert "the row was edited by hand" in (world.row.last_error or "")

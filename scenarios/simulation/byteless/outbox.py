@@ -24,6 +24,7 @@ from reference_sender.outbox.passage import pass_through
 from reference_sender.outbox.rows import DOCKET_COLUMNS
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Enqueued, Standing, Store, Tally
+from reference_sender.outbox.strays import Rarely, Stray, note_of, to_look_for
 from reference_sender.outbox.transactions import record_of
 from reference_sender.policy.bucket import Bucket
 from reference_sender.policy.classes import MailClass
@@ -34,6 +35,7 @@ from reference_sender.policy.suppression import Kind, Suppression, canonical
 from scenarios.simulation.byteless import waiting
 from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency
 from scenarios.simulation.byteless.loop import refuse
+from scenarios.simulation.byteless.strays import kind_of
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import Process
 
@@ -215,6 +217,7 @@ class Outbox(Store):
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self._in_vain = 0
+        self._rarely = Rarely()
 
     # -- the tables: there is nothing to be made --------------------------------------------------------------
 
@@ -324,14 +327,23 @@ class Outbox(Store):
     # -- the reconciler ---------------------------------------------------------------------------------------
 
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
-        def to_park(emails: Mapping[int, Row]) -> list[Row]:
+        kinds = to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
+
+        def lost(emails: Mapping[int, Row]) -> list[Row]:
             return [row for row in _to_park(emails, now) if _parks(mine, row["provider"], dedupes=dedupes)]
 
+        def astray(emails: Mapping[int, Row]) -> list[tuple[Row, Stray]]:
+            told = ((row, kind_of(row, kinds, mine, now)) for row in emails.values())
+            return [(row, kind) for row, kind in told if kind is not None]
+
         reason = "the worker was lost after the point of no return"
-        if not to_park(self.engine.emails):
+        found = astray(self.engine.emails)
+        if rarely and kinds and not found:
+            self._rarely.found_nothing(now)
+        if not found and not lost(self.engine.emails):
             return []
         with self._write() as transaction:
-            rows = to_park(transaction.emails)
+            rows = lost(transaction.emails)
             for row in rows:
                 transaction.write(
                     row["id"],
@@ -350,7 +362,11 @@ class Outbox(Store):
                 self._record(
                     transaction, row["id"], row["token"], ended_at=now, decision=State.UNKNOWN, reason=reason
                 )
-        return [row["id"] for row in rows]
+            strays = astray(transaction.emails)
+            for row, kind in strays:
+                transaction.write(row["id"], {**kind.values(now), "token": row["token"] + 1})
+                transaction.attempts.append({**_BLANK_ATTEMPT, **note_of(kind, row["id"], row["token"], now)})
+        return [row["id"] for row in (*rows, *(row for row, _ in strays))]
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
         rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, select, update
 
 from reference_sender.message import Mail
 from reference_sender.outbox.schema import email_attempt, outgoing_email
@@ -25,6 +25,10 @@ class SqlBench(Bench):
     def row(self, row_id: int = 1) -> Row[Any]:
         with self.store.engine.connect() as connection:
             return connection.execute(select(outgoing_email).where(outgoing_email.c.id == row_id)).one()
+
+    def edit(self, row_id: int, **columns: Any) -> None:
+        with self.begin() as connection:
+            connection.execute(update(outgoing_email).where(outgoing_email.c.id == row_id).values(**columns))
 
     def attempts(self) -> list[Row[Any]]:
         with self.store.engine.connect() as connection:

@@ -49,6 +49,10 @@ class Bench(ABC):
         """A row with its columns as attributes."""
 
     @abstractmethod
+    def edit(self, row_id: int, **columns: Any) -> None:
+        """Set columns of a row by hand, as somebody with a database client does."""
+
+    @abstractmethod
     def attempts(self) -> list[Any]:
         """The record of attempts, oldest first, with their columns as attributes."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.policy.routes import Mine
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.plans import add_history, asked, plan_of
 from tests.reference_sender.samples import NOW
@@ -17,7 +18,7 @@ def test_no_query_of_a_claim_goes_through_the_history(own: SqlBench) -> None:
         add_history(connection, [column.name for column in outgoing_email.columns])
     with asked(store.engine) as seen:
         assert len(own.claim(61, limit=2)) == 2
-        own.store.park_lost(now=NOW, dedupes=False)
+        own.store.park_lost(now=NOW, dedupes=False, mine=Mine(provider="main", providers=("main", "spare")))
         own.store.doubtful(now=NOW, limit=10)
         for _ in range(4):
             own.claim(62)

@@ -16,6 +16,7 @@ from scenarios.simulation.byteless.loop import OutOfReach
 from scenarios.simulation.byteless.outbox import Outbox, Shelf, Transaction, put
 from tests.reference_sender.outbox.contract import Bench, Contract
 from tests.reference_sender.outbox.manners_contract import MannersContract
+from tests.reference_sender.outbox.strays_contract import StraysContract
 
 
 class ShelfBench(Bench):
@@ -29,6 +30,10 @@ class ShelfBench(Bench):
 
     def row(self, row_id: int = 1) -> Any:
         return SimpleNamespace(**self.shelf.emails[row_id])
+
+    def edit(self, row_id: int, **columns: Any) -> None:
+        with Transaction(self.shelf) as transaction:
+            transaction.write(row_id, columns)
 
     def attempts(self) -> list[Any]:
         return [SimpleNamespace(**each) for each in self.shelf.attempts]
@@ -44,7 +49,7 @@ def outbox() -> ShelfBench:
     return ShelfBench(Outbox(Shelf()))
 
 
-class TestOnAShelf(Contract, MannersContract):
+class TestOnAShelf(Contract, MannersContract, StraysContract):
     """The contract."""
 
 
