@@ -18,7 +18,7 @@ from reference_sender.outbox import attachments
 from reference_sender.outbox.rows import IDS, facts_of
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.suppression import is_suppressed
-from reference_sender.outbox.waiting import BEFORE_IT
+from reference_sender.outbox.waiting import BEFORE_IT_IN_CLAIM
 from reference_sender.policy.bars import AFTER_DEPENDENCY
 from reference_sender.sealing import is_sealed
 
@@ -39,7 +39,7 @@ _SUPERSEDED = select(_row.id).where(
     _row.id.in_(IDS),
     exists().where(_newer.c.slot == _row.slot, _newer.c.id > _row.id, _newer.c.dedupe_key != _row.dedupe_key),
 )
-_OUT_OF_TURN = select(_row.id).where(_row.id.in_(IDS), BEFORE_IT)
+_OUT_OF_TURN = select(_row.id).where(_row.id.in_(IDS), BEFORE_IT_IN_CLAIM)
 _DEPENDENCIES = select(_row.dedupe_key, _row.state).where(_row.dedupe_key.in_(IDS))
 _CAMPAIGNS = select(campaign.c.name, campaign.c.state).where(campaign.c.name.in_(IDS))
 

@@ -44,16 +44,22 @@ _row = outgoing_email.c
 _other = outgoing_email.alias("other")
 
 _SETTLED = [state for state in State if state in AFTER_DEPENDENCY]
-#: Somebody of its ordering key is before it.
-BEFORE_IT = exists().where(
-    _other.c.ordering_key == _row.ordering_key,
-    _other.c.id != _row.id,
-    or_(
-        and_(_other.c.id < _row.id, _other.c.state.in_(UNFINISHED)),
-        # Also behind it, where a person has put an older one back.
-        _other.c.state == State.SENDING,
-    ),
-)
+
+
+def _before_it(*behind: Any) -> Any:
+    """Somebody of its ordering key is before it: an older one, or one behind it of which all of this is true."""
+    return exists().where(
+        _other.c.ordering_key == _row.ordering_key,
+        _other.c.id != _row.id,
+        or_(and_(_other.c.id < _row.id, _other.c.state.in_(UNFINISHED)), and_(*behind)),
+    )
+
+
+# Also behind it, where a person has put an older one back.
+_UNDER_WAY = _other.c.state == State.SENDING
+_BEFORE_IT = _before_it(_UNDER_WAY)
+#: The same for rows that one claim has just taken together, `ids`: of those the oldest goes, or each would wait for all.
+BEFORE_IT_IN_CLAIM = _before_it(_UNDER_WAY, _other.c.id.not_in(IDS))
 _IT_DEPENDS_ON = _other.c.dedupe_key == _row.depends_on
 _MAY_GO = or_(
     _row.hold_until <= AT,
@@ -65,7 +71,7 @@ _MAY_GO = or_(
                 ~exists().where(_IT_DEPENDS_ON, _other.c.state.not_in(_SETTLED)),
             ),
         ),
-        or_(_row.ordering_key.is_(None), ~BEFORE_IT),
+        or_(_row.ordering_key.is_(None), ~_BEFORE_IT),
     ),
 )
 _WAITS = and_(in_state(State.PENDING), _row.hold_until.is_not(None), _row.next_attempt_at.is_(None))
@@ -87,6 +93,15 @@ _LET_GO = (
     # Not before its own time, which its age counts from, too.
     .values(next_attempt_at=case((_row.queued_at > AT, _row.queued_at), else_=AT), updated_at=AT)
     .execution_options(synchronize_session=False)
+)
+_LANE_HELD = (
+    select(_row.id)
+    .where(
+        _row.ordering_key == bindparam("lane"),
+        or_(_row.state.in_((State.PENDING, State.SENDING)), _row.id == bindparam("email")),
+    )
+    .order_by(_row.id)
+    .with_for_update()
 )
 _LANE_BUSY = select(exists().where(_row.ordering_key == bindparam("lane"), _row.state.in_(UNFINISHED)))
 
@@ -129,6 +144,21 @@ def enter_lane(connection: Connection, ordering_key: str, now: datetime) -> bool
 
     Two that enqueue under one key wait for each other, so the numbers of rows are in the order of commits.
     """
+    _lock_lane(connection, ordering_key, now)
+    return bool(connection.execute(_LANE_BUSY, {"lane": ordering_key}).scalar())
+
+
+def hold_lane(connection: Connection, ordering_key: str, row_id: int, now: datetime) -> None:
+    """Keep what is under an ordering key as it is until the end of the transaction, to put a finished row back there.
+
+    Who enqueues under it comes before or after, and so does whoever claims: either he has seen the row that is put
+    back, or we wait for him, and who claims that row sees his.
+    """
+    _lock_lane(connection, ordering_key, now)
+    connection.execute(_LANE_HELD, {"lane": ordering_key, "email": row_id}).all()
+
+
+def _lock_lane(connection: Connection, ordering_key: str, now: datetime) -> None:
     connection.execute(
         insert_or_update(
             connection.dialect.name,
@@ -138,7 +168,6 @@ def enter_lane(connection: Connection, ordering_key: str, now: datetime) -> bool
             update=("enqueued_at",),
         )
     )
-    return bool(connection.execute(_LANE_BUSY, {"lane": ordering_key}).scalar())
 
 
 def has_come_about(connection: Connection, event_key: str) -> bool:

@@ -294,10 +294,13 @@ class Outbox(Store):
                 )
             claimed = [transaction.emails[row["id"]] for row in taken]
         shelf = self.engine
+        ids = {row["id"] for row in claimed}
         return [
             Parcel(
                 **_facts(row),
-                bar=waiting.bar_of(row, transaction.emails, shelf.suppressed.values(), shelf.campaigns, now),
+                bar=waiting.bar_of(
+                    row, transaction.emails, shelf.suppressed.values(), shelf.campaigns, now, ids
+                ),
                 raw=row["raw"],
             )
             for row in claimed
@@ -323,6 +326,10 @@ class Outbox(Store):
     @staticmethod
     def _let_next_go(connection: Any, ordering_key: str, now: datetime) -> None:
         connection.let_go(now, ordering_key)
+
+    @staticmethod
+    def _hold_lane(connection: Any, ordering_key: str, row_id: int, now: datetime) -> None:
+        """Nobody else writes while a transaction is open."""
 
     # -- the reconciler ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Only the questions are answered here; what follows from the answers is the sende
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,8 +53,9 @@ def bar_of(
     suppressed: Iterable[Suppression],
     campaigns: Mapping[str, str],
     now: datetime,
+    taken: Collection[int] = (),
 ) -> Bar | None:
-    """What speaks against sending a claimed row."""
+    """What speaks against sending a claimed row; `taken`: the rows that this claim took."""
     mail_class = MailClass(row["mail_class"])
     if any(each.address == row["recipient"].lower() and each.covers(mail_class, now) for each in suppressed):
         return Bar.SUPPRESSED
@@ -69,18 +70,21 @@ def bar_of(
         bar = bar_of_dependency(_states(emails, row["depends_on"]), row["hold_until"], now)
         if bar is not None:
             return bar
-    return bar_of_waiting(row["hold_until"], now) if _is_behind(row, emails) else None
+    return bar_of_waiting(row["hold_until"], now) if _is_behind(row, emails, taken) else None
 
 
 def _states(emails: Emails, event_key: str) -> set[State]:
     return {other["state"] for other in emails.values() if other["dedupe_key"] == event_key}
 
 
-def _is_behind(row: Row, emails: Emails) -> bool:
+def _is_behind(row: Row, emails: Emails, taken: Collection[int] = ()) -> bool:
     """Whether somebody of its ordering key is before it."""
     return row["ordering_key"] is not None and any(
         other["ordering_key"] == row["ordering_key"]
         and other["id"] != row["id"]
-        and ((other["id"] < row["id"] and other["state"] in UNFINISHED) or other["state"] is State.SENDING)
+        and (
+            (other["id"] < row["id"] and other["state"] in UNFINISHED)
+            or (other["state"] is State.SENDING and other["id"] not in taken)
+        )
         for other in emails.values()
     )

@@ -257,3 +257,14 @@ class MannersContract:
         back = Decision(state=State.PENDING, reason="by hand", next_attempt_at=NOW)
         assert outbox.store.requeue(docket, back, now=NOW)
         assert [(each.key, each.bar) for each in outbox.claim()] == [("a", Bar.OUT_OF_TURN)]
+
+    def test_of_two_that_are_taken_together_the_older_goes(self, outbox: Any) -> None:
+        """Put back while the next one is due: each waiting for the other, neither would ever go."""
+        outbox.put("a", ordering_key="user-7")
+        outbox.put("b", ordering_key="user-7")
+        end(outbox, outbox.claim()[0], State.DEAD)
+        (docket,) = outbox.store.find(key="a")
+        back = Decision(state=State.PENDING, reason="by hand", next_attempt_at=NOW)
+        assert outbox.store.requeue(docket, back, now=NOW)
+        bars = {each.key: each.bar for each in outbox.claim()}
+        assert bars == {"a": None, "b": Bar.OUT_OF_TURN}
