@@ -85,7 +85,100 @@ def test_the_check_of_queries_sees_what_is_wrong() -> None:
     assert list(wrong("up == 0")) == ["no metric at all"]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+#: What Prometheus wants of a file of alarms, as far as ours uses it.
+_DURATION = {"type": "string", "pattern": "^[1-9][0-9]*(s|m|h|d)$"}
+_RULE = {
+    "type": "object",
+    "required": ["alert", "expr", "labels", "annotations"],
+    "additionalProperties": False,
+    "properties": {
+        "alert": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+        "expr": {"type": "string", "minLength": 1},
+        "for": _DURATION,
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+_GROUP = {
+    "type": "object",
+    "required": ["name", "rules"],
+    "additionalProperties": False,
+    "properties": {"name": {"type": "string"}, "rules": {"type": "array", "items": _RULE, "minItems": 1}},
+}
+_FILE = {
+    "type": "object",
+    "required": ["groups"],
+    "additionalProperties": False,
+    "properties": {"groups": {"type": "array", "items": _GROUP, "minItems": 1}},
+}
+#: A value of a series over time: `5`, `5x120`, `0+30x120`, `_x10`.
+_VALUES = re.compile(r"(?:_|-?\d+(?:\.\d+)?(?:[+-]\d+(?:\.\d+)?)?)(?:x\d+)?")
+_SERIES = re.compile(r'(\w+)(?:\{((?:\w+="[^"]*",?)*)\})?')
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def open_ends(text: str) -> str:
+    """What is opened in it and not closed, or closed and not opened; quoted words hold neither."""
+    left: list[str] = []
+    for sign in re.sub(r'"(?:[^"\\]|\\.)*"', "", text):
+        if sign in '([{"' or (sign in _PAIRS and (not left or left[-1] != _PAIRS[sign])):
+            left.append(sign)
+        elif sign in _PAIRS:
+            left.pop()
+    return "".join(left)
+
+
+def test_the_check_of_brackets_sees_what_is_wrong() -> None:
+    assert [open_ends(text) for text in ("a(b[c]{d})", "(", "a)", "([)]", 'a{b="("}')] == ["", "(", ")", "([)]", ""]
+
+
+def test_the_file_of_alarms_has_the_form_that_prometheus_wants() -> None:
+    told = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
+    jsonschema_rs.validate(_FILE, told)
+    groups = [group["name"] for group in told["groups"]]
+    alerts = [rule["alert"] for rule in RULES]
+    assert (len(set(groups)), len(set(alerts))) == (len(groups), len(alerts)), "each name once"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_the_words_of_an_alarm_can_be_filled_in(rule: dict[str, Any]) -> None:
+    """Brackets are closed, and a placeholder names the value, or a label that the query keeps."""
+    assert open_ends(rule["expr"]) == ""
+    kept = [set(re.split(r",\s*", each)) for each in re.findall(r"\bby \(([^)]+)\)", rule["expr"])]
+    for words in rule["annotations"].values():
+        assert open_ends(words) == ""
+        for filled in re.findall(r"\{\{(.*?)\}\}", words):
+            what, _, how = (part.strip() for part in filled.partition("|"))
+            assert how in {"", "humanize", "humanizeDuration", "humanizePercentage"}
+            label = what.removeprefix("$labels.")
+            assert what == "$value" or (what != label and all(label in each for each in kept)), what
+
+
+def test_every_alarm_is_rung_and_kept_quiet_by_series_that_there_are() -> None:
+    """What promtool plays, as far as it can be read without it."""
+    told = yaml.safe_load(Path(TESTS_OF_ALERTS).read_text(encoding="utf-8"))
+    assert [(Path(TESTS_OF_ALERTS).parent / each).resolve() for each in told["rule_files"]] == [ALERTS]
+    rung, quiet = set(), set()
+    for test in told["tests"]:
+        for series in test["input_series"]:
+            found = _SERIES.fullmatch(series["series"])
+            assert found is not None, series
+            assert list(wrong(series["series"])) == []
+            assert all(_VALUES.fullmatch(each) for each in series["values"].split()), series
+        quiet |= {each["alertname"] for each in test.get("alert_rule_test", ())}
+        assert not any(each.get("exp_alerts") for each in test.get("alert_rule_test", ()))
+        for asked in test.get("promql_expr_test", ()):
+            assert open_ends(asked["expr"]) == ""
+            rung |= set(re.findall(r'alertname="(\w+)"', f"{asked['expr']} {asked['exp_samples']}"))
+    alerts = {rule["alert"] for rule in RULES}
+    assert (rung, quiet) == (alerts, alerts)
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None,
+    reason="promtool is not installed, so it is not seen here that Prometheus reads the alarms and rings them when it "
+    "should; their form, names, labels and words are checked by the tests beside this one",
+)
 def test_prometheus_reads_the_alarms_and_they_ring_when_they_should() -> None:
     for command in (["check", "rules", str(ALERTS)], ["test", "rules", TESTS_OF_ALERTS]):
         done = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False)
