@@ -129,7 +129,8 @@ def open_ends(text: str) -> str:
 
 
 def test_the_check_of_brackets_sees_what_is_wrong() -> None:
-    assert [open_ends(text) for text in ("a(b[c]{d})", "(", "a)", "([)]", 'a{b="("}')] == ["", "(", ")", "([)]", ""]
+    told = {"a(b[c]{d})": "", "(": "(", "a)": ")", "([)]": "([)]", 'a{b="("}': ""}
+    assert {text: open_ends(text) for text in told} == told
 
 
 def test_the_file_of_alarms_has_the_form_that_prometheus_wants() -> None:
