@@ -61,7 +61,13 @@ class Tls:
         self._contexts: dict[CertificateFlaw | None, ssl.SSLContext] = {}
         self.ca_file = None if options.certificate is not None else options.folder / "ca.pem"
         """What a sender must trust; None: whoever signed the certificate that was brought."""
-        self.context()
+        try:
+            self.context()
+        except ValueError as problem:  # of idna, about a name
+            raise TlsError(
+                f"no certificate can be made for {', '.join(self._names[len(USUAL_NAMES) :])}: {problem};"
+                " give host names and addresses by --tls-name"
+            ) from problem
 
     def context(self, flaw: CertificateFlaw | None = None) -> ssl.SSLContext:
         """Return what a handshake needs; with a flaw, the certificate has it."""

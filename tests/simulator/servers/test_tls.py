@@ -118,3 +118,11 @@ def test_every_mistake_is_one_sentence(
         tls(folder, **options)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mx shop.example", "", "x" * 64 + ".example", "*"])
+def test_a_name_that_no_certificate_can_have_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TlsError) as caught:
+        tls(tmp_path, names=(name,))
+    assert "--tls-name" in str(caught.value)
+    assert "\n" not in str(caught.value)
