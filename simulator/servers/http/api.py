@@ -85,7 +85,7 @@ class NativeApi:
     async def _refuse(self, scope: Scope, path: str, method: str) -> None:
         allowed = self._allowed(scope, path)
         if allowed:
-            detail = f"{method} is not possible at {path[:80]}; {' and '.join(allowed)} are"
+            detail = f"{method} is not possible at {path[:80]}; {' and '.join(allowed)} {'is' if len(allowed) == 1 else 'are'}"
             out = problem(405, "method_not_allowed", detail, [("Allow", ", ".join(allowed))])
         else:
             known = ", ".join([*PATHS, BATCH, EMAILS + "/{id}"])

@@ -38,9 +38,12 @@ def read_head(scope: Scope, provider: Provider, now: datetime) -> Head:
     account = provider.account_of(credential if isinstance(credential, str) else None)
     setup = provider.account(account, now).setup
     trouble = _turned_away(provider, credential, setup.api.api_key_required and account == DEFAULT_ACCOUNT)
+    # RFC 9112, section 3.2.
     if b"host" not in headers and scope["http_version"] == "1.1":
-        # RFC 9112, section 3.2.
         trouble = Reply(code=400, text="the Host header is missing; HTTP/1.1 needs one")
+    elif len(headers) < len(scope["headers"]) and [name for name, _ in scope["headers"]].count(b"host") > 1:
+        # Whoever stands in front may have gone by the other one.
+        trouble = Reply(code=400, text="there is more than one Host header; give one")
     key = None
     if setup.keys.carrier != "body":
         name = (setup.keys.header or setup.api.key_header(path) or "Idempotency-Key").lower().encode()

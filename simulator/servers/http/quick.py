@@ -32,7 +32,16 @@ _log = logging.getLogger(__name__)
 #: Larger requests do not come in one piece, and their bodies are parsed in a thread.
 LARGEST_BYTES = 64 * 1024
 #: Headers that change how a request is read, or what follows it.
-_NOT_PLAIN = frozenset({b"connection", b"content-encoding", b"expect", b"transfer-encoding", b"upgrade"})
+_NOT_PLAIN = frozenset(
+    {
+        b"connection",
+        b"content-encoding",
+        b"expect",
+        b"proxy-connection",  # The parser ends the connection for it as for `connection`.
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
 
 TellWhenKept = Callable[[Waiter[StoreError | None]], None]
 """Sets a waiter when everything that was booked so far is durable: to None, or to what went wrong."""

@@ -122,4 +122,5 @@ def test_an_account_may_have_paths_of_its_own(simulator: Running) -> None:
     assert first.status == second.status == 200
     assert second.headers["idempotency-replayed"] == "true"
     assert ask(simulator, foreign).status == 404
-    assert ask(simulator, request(method="GET", path="/mail/send")).status == 405
+    other = ask(simulator, request(method="GET", path="/mail/send"))
+    assert (other.status, other.json["detail"]) == (405, "GET is not possible at /mail/send; POST is")

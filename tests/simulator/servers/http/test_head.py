@@ -27,6 +27,14 @@ def test_a_request_without_host_is_refused(simulator: Running) -> None:
         assert sender.end() == "eof"
 
 
+def test_a_request_with_two_hosts_is_refused(simulator: Running) -> None:
+    """The same section: 400, whatever both of them say."""
+    for other in ("x.example", "y.example"):
+        seen = ask(simulator, headed("Host: x.example", f"Host: {other}"))
+
+        assert (seen.status, seen.json["detail"]) == (400, "there is more than one Host header; give one")
+
+
 def test_a_key_that_is_given_twice_is_one_or_none(simulator: Running) -> None:
     """The same value twice is no harm; which of two different ones counts nobody can know."""
     same = request(mail(), key="a", headers={"idempotency-key": "a"})

@@ -207,6 +207,8 @@ _HEADERS = st.lists(
             ("Authorization", "Bearer shop"),
             ("Authorization", "Basic eA=="),
             ("Connection", "close"),
+            ("Proxy-Connection", "close"),
+            ("Host", "y"),
             ("Expect", "100-continue"),
             ("Content-Encoding", "gzip"),
         ]
@@ -258,6 +260,13 @@ def test_both_ways_are_the_same_to_everybody(
     plan: dict[str, Any], pieces: list[tuple[int, bytes]], later: dict[str, Any] | None
 ) -> None:
     same(plan, pieces, later=later)
+
+
+def test_who_ends_the_connection_in_the_old_way_has_it_ended() -> None:
+    """`Proxy-Connection: close` is nobody's standard, but the parser goes by it."""
+    seen = same({}, [(0, request(json.dumps(MAIL).encode(), ("Proxy-Connection", "close")))])
+
+    assert seen.closed[0]
 
 
 def test_a_plain_mail_goes_the_short_way_whatever_rules_there_are_for_others() -> None:
