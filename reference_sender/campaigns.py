@@ -68,6 +68,8 @@ class Runner:
     ) -> None:
         self._store, self._name, self._templates = store, name, templates
         self._clock, self._log, self._key_for = clock, log, key_for
+        self._is_stuck = False
+        """It was said that its mails do not leave."""
         self._now = now or clock.now
         """The time by which mails become due: that of the workers, where it is not this machine's."""
 
@@ -85,8 +87,14 @@ class Runner:
             return Step(wait_s=early_s, why="the next mail is not due yet")
         most = 2 * found.page_rows
         if self._store.waiting_of_campaign(self._name, now=now, most=most) >= most:
-            # The provider is away, or slower than the campaign: there is no use in a longer queue.
+            # The provider is away, or slower than the campaign, or no worker runs: there is no use in a longer queue.
+            if not self._is_stuck:
+                self._log(
+                    "campaign_waits", campaign=self._name, reason="its mails do not leave", waiting=most
+                )
+            self._is_stuck = True
             return Step(wait_s=LOOK_S, why="its mails do not leave")
+        self._is_stuck = False
         page = self._page(found, audience_from(found.audience), now)
         if self._store.write_page(found, page, now=now):
             self._log("campaign_page", campaign=self._name, page=found.pages + 1, members=page.members)

@@ -163,6 +163,23 @@ def test_while_its_mails_do_not_leave_it_puts_in_no_more(bureau: Bureau) -> None
     assert runner.step().why == "a page was written"
 
 
+def test_that_its_mails_do_not_leave_is_said_once(bureau: Bureau) -> None:
+    """Whoever runs it without a worker would look at a silent terminal; but a night without one is one line."""
+    bureau.create()
+    said: list[str] = []
+
+    def log(event: str, /, **facts: object) -> None:
+        said.append(event)
+
+    runner = Runner(store=bureau.store, name="318", templates=bureau.templates, clock=bureau.clock, log=log)
+    for _ in range(4):
+        runner.step()
+    bureau.send()
+    runner.step()
+
+    assert said == ["campaign_page", "campaign_page", "campaign_waits", "campaign_page"]
+
+
 def test_who_is_suppressed_gets_no_row(bureau: Bureau) -> None:
     bureau.store.suppress("U3@example.com", reason="unsubscribe", source="x", now=NOW, kind=Kind.NEWSLETTER)
     bureau.create()
