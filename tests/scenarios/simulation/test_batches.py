@@ -6,9 +6,11 @@ to a mail whose result it was not told is right, so "tried again after a yes" is
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -72,7 +74,7 @@ PROVIDERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def batch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """What plays a cell of three mails that go together."""
 
     def player(provider: dict[str, Any], **sin: Any) -> Callable[..., Outcome]:
@@ -83,8 +85,7 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             sender={"policy": "resend-same-key", "batch": 4},
         )
         monkeypatch.setitem(BY_ID, profile.id, profile)
-        folder = Path(quick_disk() or tmp_path) / f"{tmp_path.name}-{len(made)}"
-        folder.mkdir()
+        folder = Path(mkdtemp(prefix="mailproof-", dir=quick_disk()))
         made.append(folder)
         disk = Disk(folder)
         sender = ReferenceSender(disk=disk, profile=profile, parts=sin)
@@ -93,9 +94,7 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     made: list[Path] = []
     yield player
     for folder in made:
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+        shutil.rmtree(folder)
 
 
 def broken(outcome: Outcome) -> list[str]:
