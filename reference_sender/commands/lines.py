@@ -48,7 +48,10 @@ def _answer(
     parts: Parts, store: Store, templates: Templates, cap: QueueCap | None, line: bytes
 ) -> dict[str, Any]:
     try:
-        request = json.loads(line)
+        # Said outright: bytes alone would be guessed to be UTF-16 or UTF-32 by their first ones.
+        request = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return _wrong(f"the line is not UTF-8: byte {error.start + 1} of it is 0x{line[error.start]:02x}")
     except (ValueError, RecursionError) as error:
         return _wrong(f"the line is not JSON: {error}")
     if not isinstance(request, dict):

@@ -160,6 +160,12 @@ def serve(
         # A plan that names its seed has chosen; 0 is what a plan without one has.
         seed = configuration.setup.plan.seed or fresh_seed()
     configuration = configuration.seeded(seed)
+    if not (starttls or smtps or https):
+        for option, value in (("--tls-cert", tls_cert), ("--tls-key", tls_key), ("--tls-name", tls_name)):
+            if value:
+                raise Trouble(
+                    f"{option} is given, but nothing speaks TLS; add --https, --smtps or --starttls"
+                )
     try:
         options = Options(
             http=read_address(http, "--http"),

@@ -229,7 +229,7 @@ def test_bytes_that_are_no_text_are_a_bad_line(url: str) -> None:
     done = CliRunner().invoke(
         cli, ["enqueue", "--jsonl"], input=b"\xff\xfe\n", env={"OUTBOX_DATABASE_URL": url}
     )
-    assert "not JSON" in done.stdout
+    assert "the line is not UTF-8: byte 1 of it is 0xff" in done.stdout
 
 
 def test_an_expiry_and_a_priority_may_be_given(url: str) -> None:

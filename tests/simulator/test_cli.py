@@ -232,6 +232,11 @@ MISTAKES = {
         ["serve", "--http", ":0", "--smtp", ":0", "--ledger", "memory", "--ready-file", "nowhere/r.json"],
         "--ready-file nowhere/r.json cannot be written: No such file or directory",
     ),
+    "a certificate for nobody": (
+        ["serve", "--tls-cert", "c.pem"],
+        "--tls-cert is given, but nothing speaks TLS",
+    ),
+    "a name for nobody": (["serve", "--tls-name", "x"], "--tls-name is given, but nothing speaks TLS"),
     "plan check nowhere": (["plan", "check", "nowhere.toml"], "there is no such file"),
     "plan check nothing": (["plan", "check"], "Missing argument"),
     "plan set nowhere": (["plan", "set", "nowhere.toml"], "there is no such file"),
