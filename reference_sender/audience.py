@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +77,7 @@ def audience_from(told: Mapping[str, Any]) -> Audience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class _File(ABC):
     """A file that must stay as it is while the campaign runs: cursors are places in it."""
 
     path: str
@@ -121,9 +122,9 @@ class _File:
                     break
         return Page(members=tuple(members), cursor={"offset": offset, "size": size}, last=last)
 
+    @abstractmethod
     def _rows(self, file: BinaryIO, offset: int | None) -> Iterator[tuple[Mapping[str, Any], int]]:
         """Rows behind the offset (None: from the first), each with the offset behind it."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,7 +60,7 @@ def parameters_of(url: str) -> pika.URLParameters:
         raise BadBrokerUrl(f"the broker's URL is {shown}; {wanted}") from (None if "@" in url else error)
 
 
-class _End:
+class _End(ABC):
     """One end of the line: a thread with a connection that comes back."""
 
     def __init__(self, url: str, *, name: str, log: Log, rng: random.Random) -> None:
@@ -106,9 +107,11 @@ class _End:
                 longest_s = min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 6), _LONGEST_PAUSE_S)
                 self._closing.wait(self._rng.uniform(0, longest_s))
 
+    @abstractmethod
     def _talk(self, connection: Any, channel: BlockingChannel) -> None:
-        raise NotImplementedError
+        """Say or hear what this end is for, until it is to stop."""
 
+    @abstractmethod
     def _nudge(self) -> None:
         """Make the thread look whether it is to stop."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from starlette.types import Receive, Scope
 
@@ -55,17 +56,19 @@ async def _serve(desk: Desk, attempts: list[Attempt], head: Head, receive: Recei
 
 async def _read(desk: Desk, head: Head, body: bytes) -> Batch | Refused:
     keys = head.setup.keys
-    known = {
-        "key": head.detail.key,
-        "max_mails": head.setup.batch.max_mails,
-        "now": desk.now(),
-        "host": desk.hostname,
-        "body_field": keys.body_field,
-        "max_chars": keys.max_chars,
-    }
+    read = partial(
+        read_batch,
+        body,
+        key=head.detail.key,
+        max_mails=head.setup.batch.max_mails,
+        now=desk.now(),
+        host=desk.hostname,
+        body_field=keys.body_field,
+        max_chars=keys.max_chars,
+    )
     if len(body) < LARGE_BODY_BYTES:
-        return read_batch(body, **known)  # type: ignore[arg-type] # made just above
-    return await asyncio.to_thread(read_batch, body, **known)  # type: ignore[arg-type] # made just above
+        return read()
+    return await asyncio.to_thread(read)
 
 
 class _Counter:
