@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scenarios.simulation.profiles import LIMITED
+from scenarios.simulation.profiles import BY_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +290,7 @@ def columns(profile: str, wire: str, *, byteless: bool = False) -> tuple[str, ..
 
     A profile that is about terms has its own, and no others besides.
     """
-    has_own_terms = profile in {each.id for each in LIMITED}
+    has_own_terms = "limits" in BY_ID[profile].provider
     return tuple(
         name
         for name, each in BY_WIRE[wire].items()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from scenarios.checks import Finding
 from scenarios.simulation.behaviours import BY_WIRE, columns
@@ -177,11 +177,14 @@ class Machine(RuleBasedStateMachine):
     def _columns(self) -> tuple[str, ...]:
         return columns(self.profile.id, self.profile.wire)
 
+    def _terms(self) -> list[str]:
+        return [each for each in self._columns() if BY_WIRE[self.profile.wire][each].terms]
+
+    @precondition(lambda self: self._terms())
     @rule(data=st.data(), number=_mails, seconds=_seconds)
     def changes_terms(self, data: st.DataObject, number: int, seconds: float) -> None:
         """Limits, a greylist, other ways of keys, webhooks told first; with a mail to meet them."""
-        names = [each for each in self._columns() if BY_WIRE[self.profile.wire][each].terms]
-        self._do("plan", name=data.draw(st.sampled_from(names)), count=1)
+        self._do("plan", name=data.draw(st.sampled_from(self._terms())), count=1)
         self._do("enqueue", number=number)
         self._do("wait", seconds=seconds)
 

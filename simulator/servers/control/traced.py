@@ -30,18 +30,11 @@ class Traced:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         id_ = self._id(scope)
         scope["request_id"] = id_.decode("ascii")
-        began, status = self._clock.monotonic(), 0
+        began, status, is_logged = self._clock.monotonic(), 0, False
 
-        async def say(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), (HEADER, id_)]}
-            await send(message)
-
-        try:
-            await self._app(scope, receive, say)
-        finally:
+        def note() -> None:
+            nonlocal is_logged
+            is_logged = True
             if log.isEnabledFor(logging.INFO):
                 facts = {
                     "request": scope["request_id"],
@@ -49,6 +42,22 @@ class Traced:
                     "took_ms": round((self._clock.monotonic() - began) * 1000, 1),
                 }
                 log.info("%s %s", scope["method"], scope["path"], extra={"facts": facts})
+
+        async def say(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), (HEADER, id_)]}
+            elif not message.get("more_body"):
+                # Before the end of the answer: who has an answer finds its line in the log.
+                note()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, say)
+        finally:
+            if not is_logged:
+                note()
 
     def _id(self, scope: Scope) -> bytes:
         for name, value in scope["headers"]:
