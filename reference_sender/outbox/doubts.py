@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, exists, false, func,
 
 from reference_sender.life import Actor, Docket, State
 from reference_sender.outbox import strays
-from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, facts_of, in_state
+from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, elsewhere, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.strays import Stray
 from reference_sender.outbox.transactions import Transactions
@@ -125,7 +125,7 @@ class Doubts(Transactions):
         undone = or_(*(in_state(each) for each in (State.PENDING, State.SENDING, State.UNKNOWN)))
         query = (
             select(_row.provider, func.count())
-            .where(undone, doubted, _row.provider.not_in(providers))
+            .where(undone, doubted, elsewhere(providers))
             .group_by(_row.provider)
             .order_by(_row.provider)
         )
@@ -164,7 +164,7 @@ def _looks(mine: Mine | None, kinds: tuple[Stray, ...], *, dedupes: bool) -> tup
     if not dedupes:
         whose.append(true() if mine is None else _is_mine(mine))
     if mine is not None and mine.first:
-        whose.append(_row.provider.not_in(mine.providers))
+        whose.append(elsewhere(mine.providers))
     if not whose and not kinds:
         return None
     is_whose = or_(*whose) if whose else false()

@@ -5,10 +5,10 @@ Must not hold: whole queries, moves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, literal_column, select
+from sqlalchemy import bindparam, literal, literal_column, select
 
 from reference_sender.life import State
 from reference_sender.outbox.schema import StateName, outgoing_email
@@ -52,7 +52,23 @@ IDS: Any = bindparam("ids", expanding=True)
 def in_state(state: State) -> Any:
     """The condition that a row is in this state."""
     # Written out, not as a parameter: the planner uses a partial index only if it can see the condition.
-    return _row.state == literal_column(f"'{state.value}'", StateName())
+    return _row.state == spelled(state)
+
+
+def spelled(state: State) -> Any:
+    """A state, written out."""
+    return literal_column(f"'{state.value}'", StateName())
+
+
+def spelled_all(states: Iterable[State]) -> list[Any]:
+    """States for `IN`, written out: a list of values would be put into the statement anew each time it is asked."""
+    return [spelled(state) for state in states]
+
+
+def elsewhere(providers: Collection[str]) -> Any:
+    """The condition that a row was last at a provider that is none of these."""
+    # One parameter each, not a list of values, for the same reason.
+    return _row.provider.not_in([literal(each, _row.provider.type) for each in providers])
 
 
 def rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, and_, exists, select, update
 
 from reference_sender.life import State
 from reference_sender.outbox.bulk import insert_all
-from reference_sender.outbox.rows import AT, IDS, in_state
+from reference_sender.outbox.rows import AT, IDS, elsewhere, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.transactions import record_of
 from reference_sender.policy.routes import Mine
@@ -113,7 +113,7 @@ def _strays(stray: Stray, mine: Mine | None) -> Any:
         return _AIMLESS
     assert mine is not None, "who is gone can be told only by those who are there"
     providers = mine.providers
-    gone = and_(_row.doubted_at.is_not(None), _row.provider.not_in(providers))
+    gone = and_(_row.doubted_at.is_not(None), elsewhere(providers))
     if stray is GONE_PENDING:
         return and_(in_state(State.PENDING), gone)
     # Those that had reached their point of no return are parked as lost.

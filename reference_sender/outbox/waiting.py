@@ -27,7 +27,7 @@ from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column
 
 from reference_sender.life import State
 from reference_sender.outbox.engine import insert_or_update
-from reference_sender.outbox.rows import AT, IDS, in_state
+from reference_sender.outbox.rows import AT, IDS, in_state, spelled, spelled_all
 from reference_sender.outbox.schema import ordering_lane, outgoing_email
 from reference_sender.policy.bars import AFTER_DEPENDENCY
 
@@ -51,12 +51,12 @@ def _before_it(*behind: Any) -> Any:
     return exists().where(
         _other.c.ordering_key == _row.ordering_key,
         _other.c.id != _row.id,
-        or_(and_(_other.c.id < _row.id, _other.c.state.in_(UNFINISHED)), and_(*behind)),
+        or_(and_(_other.c.id < _row.id, _other.c.state.in_(spelled_all(UNFINISHED))), and_(*behind)),
     )
 
 
 # Also behind it, where a person has put an older one back.
-_UNDER_WAY = _other.c.state == State.SENDING
+_UNDER_WAY = _other.c.state == spelled(State.SENDING)
 _BEFORE_IT = _before_it(_UNDER_WAY)
 #: The same for rows that one claim has just taken together, `ids`: of those the oldest goes, or each would wait for all.
 BEFORE_IT_IN_CLAIM = _before_it(_UNDER_WAY, _other.c.id.not_in(IDS))
@@ -68,7 +68,7 @@ _MAY_GO = or_(
             _row.depends_on.is_(None),
             and_(
                 exists().where(_IT_DEPENDS_ON),
-                ~exists().where(_IT_DEPENDS_ON, _other.c.state.not_in(_SETTLED)),
+                ~exists().where(_IT_DEPENDS_ON, _other.c.state.not_in(spelled_all(_SETTLED))),
             ),
         ),
         or_(_row.ordering_key.is_(None), ~_BEFORE_IT),
@@ -98,12 +98,14 @@ _LANE_HELD = (
     select(_row.id)
     .where(
         _row.ordering_key == bindparam("lane"),
-        or_(_row.state.in_((State.PENDING, State.SENDING)), _row.id == bindparam("email")),
+        or_(_row.state.in_(spelled_all((State.PENDING, State.SENDING))), _row.id == bindparam("email")),
     )
     .order_by(_row.id)
     .with_for_update()
 )
-_LANE_BUSY = select(exists().where(_row.ordering_key == bindparam("lane"), _row.state.in_(UNFINISHED)))
+_LANE_BUSY = select(
+    exists().where(_row.ordering_key == bindparam("lane"), _row.state.in_(spelled_all(UNFINISHED)))
+)
 
 
 class Turnstile:
