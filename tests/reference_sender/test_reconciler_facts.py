@@ -16,7 +16,12 @@ from reference_sender.policy.settings import Policy
 from reference_sender.reconciler import Reconciled, Reconciler
 from tests.reference_sender.samples import NOW, docket, settings
 
-ROWS = [docket(id=number, state=State.UNKNOWN, if_not_sent=State.PENDING) for number in (1, 2)]
+TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+ROWS = [
+    docket(id=number, state=State.UNKNOWN, if_not_sent=State.PENDING, provider_id="m0", traceparent=TRACE)
+    for number in (1, 2)
+]
+MINE = Mine(provider="main", providers=("main", "spare"))
 
 
 class Books:
@@ -25,23 +30,32 @@ class Books:
     def __init__(self, away: Exception | None = None) -> None:
         self.away = away
         self.asked: list[tuple[datetime, object]] = []
+        self.for_whom: list[Mine | None] = []
+        self.bad_row: int | None = None
+        self.told: dict[int, str] = {}
+        self.decisions: list[Decision] = []
 
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         self.asked.append((now, dedupes))
+        self.for_whom.append(mine)
         if self.away is not None:
             raise self.away
         return [7]
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
+        self.for_whom.append(mine)
         return ROWS
 
     def late_acceptance(self, docket: Docket) -> str | None:
         return None
 
     def told_of(self, docket: Docket) -> str | None:
-        return None
+        return self.told.get(docket.id)
 
     def resolve(self, docket: Docket, decision: Decision, *, now: datetime) -> bool:
+        if docket.id == self.bad_row:
+            raise ValueError("no such state")
+        self.decisions.append(decision)
         return True
 
 
@@ -145,3 +159,41 @@ def test_it_counts_every_row_it_settled() -> None:
         return await Reconciler(store=Books(), settings=settings(), clock=clock, lookup=Provider()).run_once()
 
     assert asyncio.run(story()) == Reconciled(parked=1, looked_at=2, resolved=2)
+
+
+def test_a_row_that_makes_trouble_is_told_by_its_number_and_holds_up_no_other() -> None:
+    books = Books()
+    books.bad_row = 1
+    said, _, _ = run(books)
+
+    trouble = {"id": 1, "error": "ValueError", "cause": "no such state"}
+    assert said[2] == ("reconcile_failed", trouble)
+    assert [facts["id"] for event, facts in said if event == "reconciled"] == [2]
+
+
+def test_what_an_event_proves_keeps_the_name_that_the_row_has_unless_it_tells_another() -> None:
+    books = Books()
+    books.told = {1: "", 2: "m9"}
+    _, provider, _ = run(books)
+
+    assert provider.asked == []
+    assert [decision.provider_id for decision in books.decisions] == ["m0", "m9"]
+
+
+def test_it_asks_for_the_doubts_of_its_provider_and_keeps_time_before() -> None:
+    books = Books()
+    asked_before: list[int] = []
+
+    async def keep_time() -> None:
+        asked_before.append(len(books.for_whom))
+
+    async def story() -> None:
+        clock = OneRest(asyncio.Event())
+        reconciler = Reconciler(
+            store=books, settings=settings(), clock=clock, mine=MINE, keep_time=keep_time, lookup=Provider()
+        )
+        await reconciler.run_once()
+
+    asyncio.run(story())
+    assert asked_before == [0]
+    assert books.for_whom == [MINE, MINE]

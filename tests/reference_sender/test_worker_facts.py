@@ -340,7 +340,8 @@ def test_draining_says_how_much_there_is_and_leaves_nothing_behind() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(9):
+                await asyncio.sleep(0)
             over.append(True)
         return YES
 
@@ -375,6 +376,25 @@ def test_the_longer_the_database_is_away_the_longer_are_the_rests() -> None:
 
     run(steps())
     assert stand.clock.rests[:8] == [4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 2.0]
+
+
+def test_that_it_is_ready_is_said_once() -> None:
+    said: list[int] = []
+    stand = Stand()
+
+    async def steps() -> None:
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(
+            stand.worker.run(stop, ready=lambda: said.append(len(stand.shelf.asked)))
+        )
+        for _ in range(3):
+            await turns(5)
+            stand.worker.wake()
+        stop.set()
+        await running
+
+    run(steps())
+    assert said == [1]
 
 
 def test_time_is_kept_before_each_look() -> None:
