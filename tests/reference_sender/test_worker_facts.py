@@ -353,6 +353,7 @@ def test_draining_says_how_much_there_is_and_leaves_nothing_behind() -> None:
         await turns()
         stop.set()
         await turns()
+        assert not running.done()
         stand.clock.advance(30.0)
         await running
         assert over == [True]
