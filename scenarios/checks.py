@@ -6,7 +6,7 @@ Here is what a ledger alone cannot say: order and number of attempts, identity, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -569,46 +569,56 @@ def changed_identity(history: History, recipient: str, *, keyed: bool = False) -
     """Message-ID or idempotency key changed between attempts of one mail, or was not there to be compared.
 
     Over SMTP a Message-ID must be there, over HTTP a key if `keyed`; what is there in one attempt must be there in
-    all. An attempt that broke off before it could name either proves nothing.
+    all of that wire. An attempt that broke off before it could name either proves nothing.
     """
     findings = []
     tries = history.tries_for(recipient)
     named = [each for each in tries if _got_to_its_name(each)]
-    smtp = bool(named) and all(each.dialect == "smtp" for each in named)
-    for what, values, carried, needed in (
-        (
-            "Message-ID",
-            [each.message_id for each in tries if each.message_id],
-            [each.message_id for each in named],
-            smtp,
-        ),
-        ("idempotency key", [each.key for each in tries if each.key], [each.key for each in named], keyed),
-    ):
+    # A mail may go over to another provider and there by another wire: who knows no keys is shown none.
+    by_wire = [[each for each in named if (each.dialect == "smtp") is smtp] for smtp in (True, False)]
+    for what, name_of in _NAMES:
+        for same in by_wire:
+            missing = sum(not name_of(each) for each in same)
+            if len(same) < 2 or not missing:
+                continue
+            smtp = same[0].dialect == "smtp"
+            needed = keyed and not smtp if what is _KEY else smtp
+            if needed or missing < len(same):
+                findings.append(_nameless(what, recipient, missing, same, tries))
+        values = [name for each in tries if (name := name_of(each))]
         distinct = tuple(dict.fromkeys(values))
-        missing = sum(not value for value in carried)
-        if len(carried) > 1 and missing and (needed or missing < len(carried)):
-            findings.append(
-                Finding(
-                    kind="identity changed",
-                    recipient=recipient,
-                    sentence=f"no {what} in {missing} of {len(carried)} attempts",
-                    message_ids=distinct if what == "Message-ID" else (),
-                    keys=distinct if what != "Message-ID" else (),
-                    attempts=tuple(each.id for each in named),
-                )
-            )
         if len(distinct) > 1:
-            findings.append(
-                Finding(
-                    kind="identity changed",
-                    recipient=recipient,
-                    sentence=f"{len(distinct)} different {what}s in {len(values)} attempts: {', '.join(distinct[:4])}",
-                    message_ids=distinct if what == "Message-ID" else (),
-                    keys=distinct if what != "Message-ID" else (),
-                    attempts=tuple(each.id for each in tries),
-                )
+            sentence = (
+                f"{len(distinct)} different {what}s in {len(values)} attempts: {', '.join(distinct[:4])}"
             )
+            findings.append(_changed(what, recipient, sentence, distinct, tries))
     return findings
+
+
+_KEY = "idempotency key"
+_NAMES: tuple[tuple[str, Callable[[Try], str | None]], ...] = (
+    ("Message-ID", lambda each: each.message_id),
+    (_KEY, lambda each: each.key),
+)
+
+
+def _nameless(what: str, recipient: str, missing: int, same: Sequence[Try], tries: Sequence[Try]) -> Finding:
+    name_of = dict(_NAMES)[what]
+    distinct = tuple(dict.fromkeys(name for each in tries if (name := name_of(each))))
+    return _changed(what, recipient, f"no {what} in {missing} of {len(same)} attempts", distinct, same)
+
+
+def _changed(
+    what: str, recipient: str, sentence: str, distinct: tuple[str, ...], tries: Sequence[Try]
+) -> Finding:
+    return Finding(
+        kind="identity changed",
+        recipient=recipient,
+        sentence=sentence,
+        message_ids=() if what is _KEY else distinct,
+        keys=distinct if what is _KEY else (),
+        attempts=tuple(each.id for each in tries),
+    )
 
 
 def changed_bytes(history: History, recipient: str) -> list[Finding]:

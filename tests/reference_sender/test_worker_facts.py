@@ -340,8 +340,7 @@ def test_draining_says_how_much_there_is_and_leaves_nothing_behind() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            for _ in range(9):
-                await asyncio.sleep(0)
+            await turns(3)
             over.append(True)
         return YES
 

@@ -266,6 +266,14 @@ def test_identity_must_not_change() -> None:
     assert only(ask, history((owed(),), (), (tried(1, key="a"), tried(2, key="b")))) == "identity changed"
 
 
+def test_identity_must_not_change_from_wire_to_wire() -> None:
+    found = checks.changed_identity(
+        history((owed(),), (), (HTTP(tried(1, key="k")), SMTP(tried(2, message_id="<2@shop>")))), ANN
+    )
+
+    assert [each.kind for each in found] == ["identity changed"]
+
+
 SMTP, HTTP = partial(replace, dialect="smtp"), partial(replace, dialect="native", stage="accept")
 
 
@@ -288,6 +296,11 @@ SMTP, HTTP = partial(replace, dialect="smtp"), partial(replace, dialect="native"
         ((HTTP(tried(1, key="k", message_id=None)), HTTP(tried(2, key="k", message_id=None))), True, ""),
         ((HTTP(tried(1, key="k")), HTTP(tried(2, key="k", message_id=None))), True, "no Message-ID in 1 of 2"),
         ((HTTP(tried(1, key="k")), HTTP(tried(2), stage="connect")), True, ""),
+        # Gone over to a spare by the other wire: what is missing is asked of each wire by itself.
+        ((HTTP(tried(1, key="k")), SMTP(tried(2))), True, ""),
+        ((HTTP(tried(1, key="k", message_id=None)), SMTP(tried(2))), True, ""),
+        ((HTTP(tried(1, key="k")), HTTP(tried(2)), SMTP(tried(3))), True, "no idempotency key in 1 of 2"),
+        ((HTTP(tried(1, key="k")), SMTP(tried(2)), SMTP(tried(3, message_id=None))), True, "no Message-ID in 1 of 2"),
     ],
 )  # fmt: skip
 def test_who_has_no_identity_cannot_keep_it(attempts: tuple[Try, ...], keyed: bool, says: str) -> None:
