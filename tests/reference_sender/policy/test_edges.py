@@ -10,15 +10,15 @@ from datetime import timedelta
 
 import pytest
 
-from reference_sender.life import State
+from reference_sender.life import Bar, State
 from reference_sender.message import InvalidMail
 from reference_sender.policy import gate
-from reference_sender.policy.bars import Bar
+from reference_sender.policy.bars import BARRED
 from reference_sender.policy.batches import MOST_OCTETS, together
 from reference_sender.policy.breaker import CLOSED, Breaker, BreakerRules, Position, Standing, taken, went
 from reference_sender.policy.bucket import Bucket, Rate
 from reference_sender.policy.classify import classify
-from reference_sender.policy.decision import BARRED, before_sending
+from reference_sender.policy.decision import before_sending
 from reference_sender.policy.domains import choose, count
 from reference_sender.policy.evidence import Evidence, Phase, TryLater, Wire
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate, GateRules, Shared
@@ -326,7 +326,7 @@ def test_a_request_is_filled_to_the_last_octet() -> None:
 
 
 def test_what_is_no_address_is_said_to_be_none() -> None:
-    with pytest.raises(InvalidMail, match="^the address 'nobody'"):
+    with pytest.raises(InvalidMail, match=r"^the address 'nobody'"):
         canonical("nobody")
 
 
