@@ -268,6 +268,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     results.certificate = write(session.config, results, Path(directory))
 
 
+#: What a report consists of.
+REPORT = ("certificate.json", "report.html", "junit.xml")
+
+
 class ReportError(Exception):
     """The report cannot be written where it was asked for. One sentence."""
 
@@ -279,7 +283,7 @@ def check_report(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"?")
-        for name in ("certificate.json", "report.html", "junit.xml"):
+        for name in REPORT:
             if (file := directory / name).exists():
                 file.open("ab").close()
     except OSError as error:
@@ -336,17 +340,32 @@ def replay_command(config: pytest.Config, options: Sequence[str]) -> str:
 
 
 def write(config: pytest.Config, results: Results, directory: Path) -> dict[str, Any]:
-    """Write certificate.json, report.html and junit.xml; return the certificate."""
+    """Write certificate.json, report.html and junit.xml; return the certificate. What is there is kept beside."""
     certificate = certificate_of(config, results)
     template = (Path(__file__).parent / "report.html").read_text(encoding="utf-8")
     directory.mkdir(parents=True, exist_ok=True)
-    for name, text in (
-        ("certificate.json", report.canonical(certificate, indent=2) + "\n"),
-        ("report.html", report.page(certificate, template)),
-        ("junit.xml", report.junit(certificate)),
-    ):
+    put_aside(directory)
+    texts = (
+        report.canonical(certificate, indent=2) + "\n",
+        report.page(certificate, template),
+        report.junit(certificate),
+    )
+    for name, text in zip(REPORT, texts, strict=True):
         (directory / name).write_text(text, encoding="utf-8")
     return certificate
+
+
+def put_aside(directory: Path) -> None:
+    """Move the report that is in this folder, if there is one, to `earlier/1`, `earlier/2` and so on: none is lost."""
+    there = [file for name in REPORT if (file := directory / name).exists()]
+    if not there:
+        return
+    earlier = directory / "earlier"
+    earlier.mkdir(exist_ok=True)
+    number = 1 + max((int(each.name) for each in earlier.iterdir() if each.name.isdecimal()), default=0)
+    (earlier / str(number)).mkdir()
+    for file in there:
+        file.rename(earlier / str(number) / file.name)
 
 
 # --- fixtures ---------------------------------------------------------------------------------------

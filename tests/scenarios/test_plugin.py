@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.plugin import ReportError, check_report, promises
+from scenarios.plugin import ReportError, check_report, promises, put_aside
 from tests.house.places import ROOT
 from tests.scenarios.running import SENDERS, by_status, certificate_in
 
@@ -80,6 +80,35 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_runs(tmp_path: 
     (tmp_path / "report.html").mkdir()
     with pytest.raises(ReportError, match="cannot be written: Is a directory"):
         check_report(tmp_path)
+
+
+def test_a_report_that_is_there_is_put_aside(tmp_path: Path) -> None:
+    """The newest is where it always is; those before are numbered, also beside what else lies there."""
+    put_aside(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "notes.txt").write_text("mine")
+    for run_ in ("first", "second"):
+        for name in ("certificate.json", "report.html", "junit.xml"):
+            (tmp_path / name).write_text(run_)
+        put_aside(tmp_path)
+        (tmp_path / "earlier" / "notes").mkdir(exist_ok=True)
+
+    kept = {file.relative_to(tmp_path).as_posix(): file.read_text() for file in tmp_path.rglob("*.*")}
+    assert kept == {"notes.txt": "mine"} | {
+        f"earlier/{number}/{name}": run_
+        for number, run_ in ((1, "first"), (2, "second"))
+        for name in ("certificate.json", "report.html", "junit.xml")
+    }
+
+
+def test_a_second_run_keeps_the_first_ones_report(tmp_path: Path) -> None:
+    arguments = ("--sender", TINY, "--select", "http.business.rollback", "--report", str(tmp_path))
+    for seed in ("1", "2"):
+        assert run(*arguments, "--seed", seed).returncode == 0
+
+    assert certificate_in(tmp_path)["seed"] == 2
+    assert certificate_in(tmp_path / "earlier" / "1")["seed"] == 1
+    assert not (tmp_path / "earlier" / "2").exists()
 
 
 def test_a_promise_nobody_made_cannot_be_tested() -> None:

@@ -51,6 +51,11 @@ PROBLEMS: tuple[tuple[int, str, str], ...] = (
     (431, "head_too_large", "The head of the request is too long; the connection ends."),
     (503, "greylisted", "The mail is put off on purpose: come back later."),
     (503, "unavailable", "The ledger cannot be written just now; nothing was booked."),
+    (
+        505,
+        "version_not_supported",
+        "The request line names another major version than HTTP/1; the connection ends.",
+    ),
 )
 
 
@@ -75,7 +80,7 @@ class Operation:
 #: What a batch of which no mail was taken is answered with, mail by mail.
 NONE_TAKEN = BatchRules().none_status
 
-_ANYWHERE = (400, 401, 408, 429, 431)
+_ANYWHERE = (400, 401, 408, 429, 431, 505)
 _SENDING = (*_ANYWHERE, 409, 412, 413, 415, 422, 503)
 
 OPERATIONS: tuple[Operation, ...] = (

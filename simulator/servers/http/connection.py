@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import cached_property
@@ -25,6 +26,8 @@ MAX_HEAD_BYTES = 256 * 1024
 KEEP_ALIVE_S = 75
 #: How long the head of a request may take from its first byte, in seconds: slow-loris senders are seen out.
 HEAD_S = 30.0
+#: What the parser says of a connection preface of HTTP/2.
+_PREFACE = "Pause on PRI/Upgrade"
 
 
 class HttpLine(Line):
@@ -123,6 +126,10 @@ class Quick(Protocol):
         ...
 
 
+class _StrangeVersionError(Exception):
+    """Stops the parser at a head that is none of HTTP/1."""
+
+
 class _Reading(Enum):
     """What we wait for from the sender."""
 
@@ -160,6 +167,9 @@ class Visitor(HttpToolsProtocol):
         self._answered_at = 0.0
         self._here = here
         here.add(self)
+        # Which versions are served is decided here (`on_headers_complete`): the parser's list has 0.9 and 2.0, and no 1.2.
+        self.parser.set_dangerous_leniencies(lenient_version=True)
+        self._strange_version = ""
         self._closed = False
         self._deaf = False
         self._reading = _Reading.FIRST_BYTE
@@ -285,6 +295,11 @@ class Visitor(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._reading = _Reading.NOTHING
+        version = self.parser.get_http_version()
+        # RFC 9110, section 2.5: a higher minor version is read as the highest that one knows.
+        if not version.startswith("1."):
+            self._strange_version = version
+            raise _StrangeVersionError
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
@@ -308,7 +323,13 @@ class Visitor(HttpToolsProtocol):
         self._door.left(self.line)
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn could not parse what came (it words the reason; ours is the same for all)."""
+        """uvicorn could not parse what came (it words the reason; ours has two)."""
+        # Whoever begins with HTTP/2 has said so before the parser gives up (RFC 9113, section 3.4).
+        version = self._strange_version or ("2.0" if str(sys.exception()) == _PREFACE else "")
+        if version:
+            detail = f"HTTP/{version} is not spoken here; HTTP/1.1 and HTTP/1.0 are"
+            self._refuse(505, "version_not_supported", detail)
+            return
         self._refuse(400, "invalid_request", "this is not HTTP/1.1 as RFC 9112 writes it")
 
     # --- at the door ----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def read_head(scope: Scope, provider: Provider, now: datetime) -> Head:
     setup = provider.account(account, now).setup
     trouble = _turned_away(provider, credential, setup.api.api_key_required and account == DEFAULT_ACCOUNT)
     # RFC 9112, section 3.2.
-    if b"host" not in headers and scope["http_version"] == "1.1":
+    if b"host" not in headers and scope["http_version"] != "1.0":
         trouble = Reply(code=400, text="the Host header is missing; HTTP/1.1 needs one")
     elif len(headers) < len(scope["headers"]) and [name for name, _ in scope["headers"]].count(b"host") > 1:
         # Whoever stands in front may have gone by the other one.

@@ -147,8 +147,8 @@ def test_many_idle_connections_harm_nobody(simulator: Running) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/11.1\r\n\r\n",
+        b"GET / HTTP/1.x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"POST /v1/emails HTTP/1.1\r\nHost: x\r\nX-A: b\x00c\r\n\r\n",
         b"POST /v1/emails HTTP/1.1\r\nHost: x\r\n : b\r\n\r\n",
@@ -165,6 +165,36 @@ def test_what_is_no_request_is_told_so(simulator: Running, data: bytes) -> None:
         assert (seen.status, seen.headers["content-type"]) == (400, "application/problem+json")
         assert seen.headers["connection"] == "close"
         assert sender.end() == "eof"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [SEND.replace(b"HTTP/1.1", b"HTTP/" + version, 1) for version in (b"0.9", b"2.0", b"2.7", b"3.0", b"9.9")]
+    + [b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ids=lambda data: data.split(b"\r")[0].decode(),
+)
+@pytest.mark.parametrize("cut", [0, 7, 20])
+def test_another_major_version_is_not_served(simulator: Running, data: bytes, cut: int) -> None:
+    """RFC 9110, section 15.6.6: 505, nothing booked, and the end of the line; behind the answers that are due."""
+    with Sender(simulator.http) as sender:
+        assert is_yes(sender.say(SEND).see())
+        sender.say(data[:cut])
+        seen = sender.say(data[cut:]).see()
+
+        assert (seen.status, seen.json["code"]) == (505, "version_not_supported")
+        assert seen.headers["connection"] == "close"
+        assert sender.end() in ("eof", "reset")
+    assert accepted(simulator) == 1
+
+
+@pytest.mark.parametrize("version", [b"1.2", b"1.9"])
+def test_a_higher_minor_version_is_read_as_the_highest_known(simulator: Running, version: bytes) -> None:
+    """RFC 9110, section 2.5: also that it needs a Host, and that the connection is kept."""
+    newer = SEND.replace(b"HTTP/1.1", b"HTTP/" + version, 1)
+    with Sender(simulator.http) as sender:
+        assert is_yes(sender.say(newer).see())
+        assert is_yes(sender.say(newer).see())
+        assert sender.say(b"GET /v1/emails/x HTTP/" + version + b"\r\n\r\n").see().status == 400
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
