@@ -31,6 +31,11 @@ def results(words: Results, now: datetime, style: Style) -> HttpWords:
     return _json(status, headers, document)
 
 
+def told_of(words: Results, index: int, now: datetime, style: Style) -> str | None:
+    """Return the status that the answer gives to one mail of the batch. None: it says nothing of each mail."""
+    return str(_entry(words, index, now)["http_status"]) if style.batch.results == "each" else None
+
+
 def _json(status: int, headers: tuple[tuple[str, str], ...], document: Mapping[str, Any]) -> HttpWords:
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return HttpWords(status=status, headers=(("Content-Type", "application/json"), *headers), body=body)

@@ -122,8 +122,8 @@ class Desk:
             headed.say_head()
             sent = await self.wire.deliver(answer, lead, headed, line)
             sent = Sent.PARTIAL if sent is Sent.NOTHING else sent
-        said = voice.said if after_head is None else None
-        for attempt in attempts:
+        for index, attempt in enumerate(attempts):
+            said = voice.said_of(answer, index) if after_head is None else None
             self.provider.told(attempt, sent, self.now(), answer=said)
 
     def _style(self, attempt: Attempt, line: HttpLine) -> Style:

@@ -9,9 +9,9 @@ from simulator.dialects.http import HttpWords
 from simulator.dialects.native import answers
 from simulator.dialects.native.answers import USUAL, Style
 from simulator.dialects.native.odd import odd
-from simulator.dialects.native.results import odd_list, worded
+from simulator.dialects.native.results import odd_list, told_of, worded
 from simulator.dialects.script import Script
-from simulator.provider.answer import Accepted, Reply, Results, Words
+from simulator.provider.answer import Accepted, Answer, Reply, Results, Words
 from simulator.provider.dress import Dress, Listed, Odd
 from simulator.servers.http.connection import HttpLine
 
@@ -29,6 +29,12 @@ class HttpVoice:
     async def speak(self, words: Words) -> None:
         """Say the whole answer."""
         await self.say(self._out(words))
+
+    def said_of(self, words: Answer, index: int) -> str | None:
+        """Return what was said of one mail of the request: its own result where the answer, said as it is, has one."""
+        if self.said is None or not isinstance(words, Results):
+            return self.said
+        return told_of(words, index, self._clock.now(), self._style) or self.said
 
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the head, which promises a whole body, and half of that."""

@@ -69,6 +69,8 @@ def test_a_mail_that_is_wrong_is_refused_alone(simulator: Running) -> None:
     assert (seen.status, statuses(seen)) == (200, [200, 422, 200])
     assert seen.json["data"][1]["error"]["code"] == "invalid_recipient"
     assert recipients(simulator) == [*PEOPLE[:2]]
+    # What the sender was told of each mail is what the harness must hold it to.
+    assert [each["answer"] for each in attempts(simulator, 3)] == ["200", "422", "200"]
 
 
 @pytest.mark.parametrize(("items", "status"), [((mail(), BAD), 207), ((BAD, BAD), 400)])
