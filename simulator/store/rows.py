@@ -19,6 +19,9 @@ Condition = tuple[str, tuple[Any, ...]]
 #: Of longer names only the beginning tells which rows to look at.
 INDEXED_CHARS = 500
 
+#: What stands in `meta` of how far, in microseconds, the time of a mail ever was behind one with a smaller number.
+BACK = "back"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -72,15 +75,14 @@ def recipient_rows(account: int, each: Acceptance) -> list[tuple[int, str, int, 
 
 def text_of(each: Acceptance) -> str:
     """Return what can be searched for in parts: addresses, subject, names, header fields; each a line, folded."""
-    lines = [folded(each.subject), folded(each.sender), folded(each.message_id or ""), folded(each.key or "")]
-    lines += map(folded, each.recipients)
-    lines += [f"{folded(name)}: {folded(value)}" for name, value in each.headers]
-    return clean("\n".join(lines))
+    lines = [each.subject, each.sender, each.message_id or "", each.key or "", *each.recipients]
+    lines += [f"{name}: {value}" for name, value in each.headers]
+    return clean(folded("\n".join(lines)))
 
 
 def attempt_row(account: int, each: Attempt, facts: bytes) -> tuple[Any, ...]:
     """Return the row of an attempt, as in `ATTEMPT`."""
-    lines = (*map(folded, each.recipients), each.key or "", each.message_id or "")
+    lines = (folded("\n".join(each.recipients)), each.key or "", each.message_id or "")
     return (each.number, account, micros(each.opened_at), clean("\n".join(lines)), facts.decode())
 
 
@@ -114,16 +116,26 @@ def conditions(account: int, search: Search) -> list[Condition]:
 
 
 def _in_time(account: int, search: Search) -> list[Condition]:
-    """Times rise with numbers, nearly always: a range of one is a range of the other, and that needs no sorting."""
+    """Times rise with numbers, nearly always: a range of one is a range of the other, and that needs no sorting.
+
+    The smallest number is that of the first instant, or of one that is later by no more than times ever fell
+    (`BACK`): few rows are looked at, however many are in the range. Where that is not known, all of them are.
+    """
     if search.since is None and search.until is None:
         return []
     since = micros(search.since) if search.since is not None else -(1 << 62)
     until = micros(search.until) if search.until is not None else 1 << 62
-    inner = "FROM acceptance WHERE account = ? AND at >= ? AND at < ?"
+    rows = "FROM acceptance WHERE account = ?"
+    inner = f"{rows} AND at >= ? AND at < ?"
+    back = f"(SELECT coalesce(max(value), {1 << 61}) FROM meta WHERE name = '{BACK}')"
+    # One bound on each side, for an index takes no more.
+    smallest = f"(SELECT min(number) {rows} AND at >= ? AND at <= (SELECT min(at) {inner}) + {back})"
+    largest = f"(SELECT max(number) {rows} AND at < ? AND at >= (SELECT max(at) {inner}) - {back})"
+    within = (account, since, until)
     return [
         (
-            f"number BETWEEN (SELECT min(number) {inner}) AND (SELECT max(number) {inner})",
-            (account, since, until) * 2,
+            f"number BETWEEN {smallest} AND {largest}",
+            (account, since, *within, account, until, *within),
         )
     ]
 

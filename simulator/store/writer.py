@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, Protocol
 
-from simulator.provider.ledger import Acceptance
+from simulator.provider.ledger import Acceptance, Attempt
 from simulator.provider.retention import PER_MAIL, Retention
 from simulator.store.entries import (
     BOOKED,
@@ -26,6 +26,7 @@ from simulator.store.entries import (
 from simulator.store.rows import (
     ACCEPTANCE,
     ATTEMPT,
+    BACK,
     DECISION,
     RECIPIENT,
     acceptance_row,
@@ -41,6 +42,7 @@ CHUNK = 64
 #: At most so many mails go in one transaction.
 TRIM = 2_000
 
+_AT = ACCEPTANCE.index("at")
 _EMPTY = sha256(b"").digest()
 _CLOCK = STATE_BY_NAME["clock"].code
 
@@ -79,6 +81,13 @@ class Writer:
         )
         self._meta: dict[str, int] = dict(db.execute("SELECT name, value FROM meta"))
         self._known = dict(self._meta)
+        self._latest: dict[int, int] = {}
+        """The latest time of an account's mails, in microseconds."""
+        if not self._newest:
+            self._meta.setdefault(BACK, 0)  # Ledgers of former versions do not know it.
+        for account in self._newest:
+            (latest,) = db.execute("SELECT max(at) FROM acceptance WHERE account = ?", (account,)).fetchone()
+            self._latest[account] = latest
 
     # --- what is counted ----------------------------------------------------------------------------
 
@@ -126,14 +135,16 @@ class Writer:
         """Enter these, in order. Entering some again changes nothing."""
         mails: dict[tuple[str, int], tuple[Acceptance, bytes]] = {}
         bodies: dict[bytes, bytes] = {}
-        attempts: dict[int, tuple[Any, ...]] = {}
+        attempts: dict[int, tuple[int, Attempt, bytes]] = {}
         decisions: dict[int, tuple[Any, ...]] = {}
         states: dict[tuple[str, int, str], bytes | None] = {}
 
         def enter() -> None:
             self._enter_bodies(bodies)
             self._enter_mails(list(mails.values()))
-            self._enter("attempt", ATTEMPT, list(attempts.values()), "number", count="attempts")
+            # Most attempts stand here twice, as they were and as they ended: the last one counts.
+            tried = [attempt_row(*each) for each in attempts.values()]
+            self._enter("attempt", ATTEMPT, tried, "number", count="attempts")
             self._enter("decision", DECISION, list(decisions.values()), "number", count="decisions")
             self._enter_states(states)
             for each in (mails, bodies, attempts, decisions, states):
@@ -147,7 +158,7 @@ class Writer:
                 if entry.body or digest == _EMPTY:
                     bodies.setdefault(digest, entry.body)
             elif entry.kind == TRIED:
-                attempts[value.number] = attempt_row(self.account(clean(value.account)), value, entry.facts)
+                attempts[value.number] = (self.account(clean(value.account)), value, entry.facts)
             elif entry.kind == DECIDED:
                 account = self.account(clean(value.account))
                 decisions[value.number] = (value.number, account, micros(value.at), entry.facts.decode())
@@ -174,16 +185,27 @@ class Writer:
     def _enter_mails(self, mails: Sequence[tuple[Acceptance, bytes]]) -> None:
         rows: list[tuple[Any, ...]] = []
         recipients: dict[tuple[int, str, int], tuple[Any, ...]] = {}
+        fresh = 0
         for each, facts in mails:
             account = self.account(clean(each.account))
             rows.append(acceptance_row(account, each, facts))
             recipients |= {row[:3]: row for row in recipient_rows(account, each)}
             if each.number > self._newest.get(account, 0):
                 self._newest[account] = each.number
-                self._add("mails", 1)
+                fresh += 1
+                self._see_time(account, rows[-1][_AT])
+        self._add("mails", fresh)
         last = "(SELECT id FROM body WHERE sha256 = ?)"
         self._upsert("acceptance", ACCEPTANCE, rows, "account, number", last=last)
         self._upsert("recipient", RECIPIENT, list(recipients.values()), "account, address, number")
+
+    def _see_time(self, account: int, at: int) -> None:
+        """A new mail is of this time: remember it if times fell."""
+        latest = self._latest.get(account, at)
+        if at >= latest:
+            self._latest[account] = at
+        elif BACK in self._meta:
+            self._meta[BACK] = max(self._meta[BACK], latest - at)
 
     def _enter_states(self, states: dict[tuple[str, int, str], bytes | None]) -> None:
         rows = [(*key, facts.decode()) for key, facts in states.items() if facts is not None]
@@ -239,6 +261,7 @@ class Writer:
         self._db.execute("DELETE FROM recipient WHERE account = ?", (account,))
         self._db.execute("DELETE FROM state WHERE account = ?", (account,))
         self._newest.pop(account, None)
+        self._latest.pop(account, None)
         self._drop_bodies(bodies)
 
     def trim(self, retention: Retention, now: Callable[[], datetime] | None) -> bool:
