@@ -148,8 +148,9 @@ class Attempt:
     def as_it_stands(self, **instead: Any) -> Attempt:
         """Return a copy that no longer grows, with some fields changed."""
         copy = Attempt(*_VALUES(self))
-        for name, value in instead.items():
-            setattr(copy, name, value)
+        if instead:
+            for name, value in instead.items():
+                setattr(copy, name, value)
         return copy
 
 

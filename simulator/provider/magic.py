@@ -191,7 +191,11 @@ class MagicState:
         ending = f"@{self.magic.domain}"
         if recipient is not None:
             return recipient.lower().endswith(ending)
-        return any(each.lower().endswith(ending) for each in recipients)
+        # Every mail comes by here: a generator would cost as much again.
+        for each in recipients:  # noqa: SIM110
+            if each.lower().endswith(ending):
+                return True
+        return False
 
     def strike(self, moment: Moment, now: datetime) -> Strike | None:
         """Decide what hits this moment because of an address in it."""

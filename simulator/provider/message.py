@@ -160,7 +160,10 @@ def _read_any(head: bytes) -> tuple[tuple[str, str], ...]:
 def header(headers: Sequence[tuple[str, str]], name: str) -> str | None:
     """Return the first header of that name (case ignored), or None."""
     wanted = name.lower()
-    return next((value for key, value in headers if key.lower() == wanted), None)
+    for key, value in headers:
+        if key.lower() == wanted:
+            return value
+    return None
 
 
 def readable(value: str) -> str:

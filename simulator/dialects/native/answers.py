@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from simulator.dialects.http import WITHOUT_BODY, HttpWords, phrase
+from simulator.dialects.http import WITHOUT_BODY, HttpWords, head, phrase
 from simulator.provider.answer import (
     Accepted,
     Reason,
@@ -76,6 +76,8 @@ class Style:
 
 USUAL = Style()
 
+_YES_HEAD = head(200, (("Content-Type", "application/json"),), ()).removesuffix(b"\r\n")
+
 
 def answer(words: Words, now: datetime, style: Style = USUAL) -> HttpWords:
     """Return the HTTP answer that says these words."""
@@ -140,6 +142,14 @@ def yes(words: Accepted) -> dict[str, Any]:
         "accepted": list(words.recipients),
         "rejected": [rejected(each) for each in words.refused],
     }
+
+
+def whole_yes(words: Accepted, fields: Sequence[bytes], *, closes: bool) -> bytes:
+    """Return a yes as it goes out, with these header lines: what `answer` makes of it, written at once."""
+    body = _encoded(yes(words))
+    more = b"".join([line + b"\r\n" for line in fields])
+    ending = b"connection: close\r\n\r\n" if closes else b"\r\n"
+    return b"%b%bcontent-length: %d\r\n%b%b" % (_YES_HEAD, more, len(body), ending, body)
 
 
 def rejected(refused: RefusedRecipient) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def message_id_of(letter: Letter, *, key: str | None, fingerprint: str, host: st
     """
     if letter.message_id is not None:
         return letter.message_id
-    if any(name.lower() == "message-id" for name, _ in letter.headers):
+    if letter.headers and any(name.lower() == "message-id" for name, _ in letter.headers):
         return None
     seed = f"key/{key}" if key is not None else f"body/{fingerprint}"
     return f"<{hashlib.sha256(seed.encode()).hexdigest()[:32]}@{host}>"

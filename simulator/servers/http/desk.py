@@ -37,12 +37,10 @@ class Desk:
         self.wire = wire
         self.moved = moved
         self.clock = clock
+        self.now: Callable[[], datetime] = clock.now
         self.hostname = hostname
         self._commit = commit
         self._trouble_with_ledger = trouble_with_ledger
-
-    def now(self) -> datetime:
-        return self.clock.now()
 
     # --- attempts -----------------------------------------------------------------------------------
 

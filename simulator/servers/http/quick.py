@@ -13,8 +13,7 @@ import logging
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from simulator.dialects import http
-from simulator.dialects.native.answers import answer
+from simulator.dialects.native.answers import whole_yes
 from simulator.dialects.native.request import read
 from simulator.driven import Waiter
 from simulator.provider.answer import Accepted
@@ -65,13 +64,13 @@ class QuickDesk:
         path = glance.url.decode("ascii")
         if "%" in path or "?" in path or "#" in path or not path.startswith("/"):
             return False
-        if any(name in _NOT_PLAIN for name, _ in glance.headers):
-            return False
         desk = self._desk
         now = desk.now()
         head = read_head(
             {"path": path, "headers": glance.headers, "http_version": "1.1"}, self._provider, now
         )
+        if not _NOT_PLAIN.isdisjoint(head.headers):
+            return False
         setup = head.setup
         if head.trouble is not None or setup.api.key_header(path) is None or desk.refusal() is not None:
             return False
@@ -104,16 +103,17 @@ class QuickDesk:
         """It is kept: say so. Or it is not, and neither yes nor no would be true: say nothing."""
         desk, line = self._desk, visitor.line
         desk.moved()
+        now = desk.now()
         sent, said = Sent.NOTHING, None
         if trouble is not None:
             line.hang_up()
         elif not line.is_gone():
             closes = visitor.leaves
-            line.transport.write(http.whole(answer(words, desk.now()), line.fields, closes=closes))
+            line.transport.write(whole_yes(words, line.fields, closes=closes))
             sent, said = Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE, "200"
             if closes:
                 line.transport.close()
-        self._provider.quick.end(attempt, sent, said, desk.now())
+        self._provider.quick.end(attempt, sent, said, now)
         desk.wire.turns.ended(attempt.account)
         desk.moved()
         self._pending -= 1

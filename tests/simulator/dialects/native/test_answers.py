@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.dialects.native.answers import STATUS, Style, answer, garbled, problem
+from simulator.dialects.http import whole
+from simulator.dialects.native.answers import STATUS, Style, answer, garbled, problem, whole_yes
 from simulator.provider.answer import (
     Accepted,
     Reason,
@@ -34,6 +35,14 @@ YES_BODY = {
     "accepted": ["b@y"],
     "rejected": [{"recipient": "c@y", "code": 550, "enhanced": "5.1.1", "message": "no"}],
 }
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("words", [YES, dataclasses.replace(YES, refused=(), shows_id=False)])
+def test_a_yes_written_at_once_is_the_same_yes(words: Accepted, closes: bool) -> None:
+    fields = [b"date: Tue, 01 Jan 2030 00:00:00 GMT"]
+
+    assert whole_yes(words, fields, closes=closes) == whole(answer(words, NOW), fields, closes=closes)
 
 
 def test_a_yes_names_the_mail_and_who_was_refused() -> None:
