@@ -15,7 +15,7 @@ from tests.reference_sender.outbox.databases import database
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
 #: Each of these runs a certification of its own: one after the other is enough.
-pytestmark = pytest.mark.xdist_group("certifications")
+pytestmark = [pytest.mark.xdist_group("certifications"), pytest.mark.long]
 
 #: What leans most on the database: an end that was never written, a claim that outlives its worker, a rollback.
 PROMISES = ("crash.after-acceptance", "crash.after-claim", "business.rollback")

@@ -275,6 +275,7 @@ def keep(self, rows):
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SINS)
 def test_a_sin_breaks_exactly_this(tmp_path: Path, name: str) -> None:
     """The promises beside it are kept."""

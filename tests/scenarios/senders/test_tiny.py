@@ -10,7 +10,7 @@ from scenarios.senders.tiny import seconds, stuffed
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
 #: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
-pytestmark = pytest.mark.xdist_group("certifications")
+pytestmark = [pytest.mark.xdist_group("certifications"), pytest.mark.long]
 
 
 @pytest.mark.parametrize("name", ["tiny", "tiny_at_least_once", "tiny_without_keys"])
