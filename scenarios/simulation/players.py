@@ -92,9 +92,8 @@ def run(
                 done.append(future.result())
                 each(done[-1])
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # The pool sees them die and waits for them as it ends: of two who wait for a child, one is told nothing.
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
-                child.join()
             raise
     return done
