@@ -15,6 +15,7 @@ from reference_sender.audience import Audience, CsvFile, JsonLines, Query
 from reference_sender.campaigns import Runner
 from reference_sender.commands.enqueue import parameters_from
 from reference_sender.commands.frame import SetUpError, moment_of, opened, with_options
+from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import Mailbox, check_name
 from reference_sender.option_table import DATABASE
@@ -177,7 +178,7 @@ def run(parts: Parts, database_url: str, name: str, folder: Path) -> None:
 @click.argument("name")
 @click.pass_obj
 def pause(parts: Parts, database_url: str, name: str) -> None:
-    """Stop a campaign; what is under way just now still goes."""
+    """Stop a campaign; what is in a worker's hands just now still goes, and comes back into the pause if it has to."""
     _move(parts, database_url, name, CampaignState.PAUSED)
 
 
@@ -197,7 +198,7 @@ def resume(parts: Parts, database_url: str, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def cancel(parts: Parts, database_url: str, name: str) -> None:
-    """End a campaign: what waits is not sent. There is no way back."""
+    """End a campaign: what waits is not sent, what is in a worker's hands goes once more at most. There is no way back."""
     _move(parts, database_url, name, CampaignState.CANCELLED)
 
 
@@ -263,9 +264,24 @@ def _move(parts: Parts, database_url: str, name: str, state: CampaignState) -> N
         before = _campaign(store, name).state
         moved = store.move_campaign(name, state, now=moment_of(parts, store))
         after = _campaign(store, name).state
+        left = store.under_way_of_campaign(name) if moved and state in _STOPPED else {}
     if not moved:
         raise SetUpError(f"the campaign {name!r} is {before.value} and cannot become {state.value}")
-    click.echo(f"{name}: {after.value}")
+    told = (f"{count} {_STOPPED[state][each]}" for each, count in sorted(left.items()))
+    click.echo("; ".join((f"{name}: {after.value}", *told)))
+
+
+#: What a state of the campaign means for its mails that were not waiting just then.
+_STOPPED = {
+    CampaignState.PAUSED: {
+        State.SENDING: "under way, and still go",
+        State.UNKNOWN: "in doubt, and not repeated before the resume",
+    },
+    CampaignState.CANCELLED: {
+        State.SENDING: "under way, and still go",
+        State.UNKNOWN: "in doubt, and never repeated",
+    },
+}
 
 
 def _campaign(store: Store, name: str) -> Campaign:

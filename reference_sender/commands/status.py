@@ -21,6 +21,7 @@ from reference_sender.option_table import DATABASE
 from reference_sender.outbox.depths import Depth, EventDepth
 from reference_sender.outbox.store import Store, Tally
 from reference_sender.policy.breaker import Position
+from reference_sender.policy.classes import late_after_s
 from reference_sender.policy.gate import Shared
 from reference_sender.wiring import Parts
 
@@ -124,6 +125,7 @@ def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> di
             "oldest_age_s": round(d.oldest_s, 3),
             "due": d.due,
             "overdue_s": round(d.overdue_s, 3),
+            "next_in_s": None if d.next_in_s is None else round(d.next_in_s, 3),
         }
         for d in store.depths(now=now)
     ]
@@ -253,7 +255,7 @@ def _queues(depths: list[Depth]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("class")
-    for name in ("pending", "of it due", "sending", "unknown", "oldest", "overdue for"):
+    for name in ("pending", "of it due", "next mail", "sending", "unknown", "oldest"):
         table.add_column(name, justify="right")
     found = {(each.mail_class, each.state): each for each in depths}
     for mail_class in sorted({each.mail_class for each in depths}):
@@ -265,15 +267,14 @@ def _queues(depths: list[Depth]) -> Table:
         ]
         if not open_ones:
             continue
-        overdue_s = waiting.overdue_s if waiting else 0.0
         table.add_row(
             mail_class,
             _count(waiting),
             f"{waiting.due:,}" if waiting and waiting.due else "–",
+            _next_mail(waiting),
             _count(found.get((mail_class, State.SENDING))),
             _count(found.get((mail_class, State.UNKNOWN)), style="red"),
             spelled_s(max(each.oldest_s for each in open_ones)),
-            f"[{_heat(overdue_s)}]{spelled_s(overdue_s)}[/]" if overdue_s >= 1 else "–",
         )
     return table
 
@@ -282,8 +283,21 @@ def _count(depth: Depth | None, *, style: str = "default") -> str:
     return f"[{style}]{depth.count:,}[/]" if depth else "–"
 
 
-def _heat(overdue_s: float) -> str:
-    return "red" if overdue_s >= 300 else "yellow" if overdue_s >= 30 else "default"
+def _next_mail(waiting: Depth | None) -> str:
+    """When the next mail of a queue is planned for, or how long it has been due and, from some time on, is late."""
+    if waiting is None:
+        return "–"
+    if waiting.next_in_s is not None:
+        return f"[dim]in {spelled_s(waiting.next_in_s)}[/]"
+    if not waiting.due:
+        return "[dim]waits[/]"  # for another mail, or for its campaign
+    if waiting.overdue_s < 1:
+        return "now"
+    late_s = late_after_s(waiting.mail_class)
+    if waiting.overdue_s >= late_s:
+        return f"[red]late, due for {spelled_s(waiting.overdue_s)}[/]"
+    style = "yellow" if waiting.overdue_s >= late_s / 2 else "default"
+    return f"[{style}]due for {spelled_s(waiting.overdue_s)}[/]"
 
 
 def _history(seen: Look) -> RenderableType:

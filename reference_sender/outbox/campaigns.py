@@ -213,6 +213,16 @@ class Campaigns(Transactions):
         with self._read() as connection:
             return connection.execute(select(func.count()).select_from(due.subquery())).scalar_one()
 
+    def under_way_of_campaign(self, name: str) -> dict[State, int]:
+        """How many of its mails no pause and no cancel reaches: in a worker's hands, or in doubt."""
+        query = (
+            select(_row.state, func.count().label("mails"))
+            .where(_row.campaign == name, _row.state.in_((State.SENDING, State.UNKNOWN)))
+            .group_by(_row.state)
+        )
+        with self._read() as connection:
+            return {row.state: row.mails for row in connection.execute(query)}
+
     # -- how it is done -------------------------------------------------------------------------------------------
 
     @staticmethod

@@ -35,6 +35,8 @@ class Depth:
     """Since the oldest was put in (or queued again)."""
     overdue_s: float
     """Since the earliest next attempt, if that is in the past."""
+    next_in_s: float | None = None
+    """Until the earliest next attempt, if all of them are planned for later. None: one is due, or none has a time."""
 
 
 _DEPTHS = {
@@ -95,6 +97,7 @@ class Depths(Transactions):
                             due=int(row.due),
                             oldest_s=_since(row.oldest, now),
                             overdue_s=_since(row.due_at, now),
+                            next_in_s=_until(row.due_at, now),
                         )
                     )
         return found
@@ -115,6 +118,10 @@ class Depths(Transactions):
         with self._read() as connection:
             rows = connection.execute(_OLDEST[state], {"most": limit}).all()
         return [Docket(**facts_of(row)) for row in rows]
+
+
+def _until(then: datetime | None, now: datetime) -> float | None:
+    return (then - now).total_seconds() if then is not None and then > now else None
 
 
 def _since(then: datetime | None, now: datetime) -> float:

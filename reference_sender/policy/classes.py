@@ -34,6 +34,8 @@ class Manners:
     """Seconds after which it is not worth sending any more. None: only the age cap ends it."""
     refused_from: float | None
     """From this share of the queue cap on, new mail of the class is refused. None: never."""
+    late_after_s: float
+    """Due and not taken for so many seconds, it is late: somebody should look. Before that it waits its turn."""
     in_outage: str
     """What becomes of it while the provider is away, for people."""
 
@@ -44,30 +46,36 @@ MANNERS: Mapping[MailClass, Manners] = MappingProxyType(
             priority=100,
             expires_after_s=600.0,
             refused_from=None,
+            late_after_s=30.0,
             in_outage="waits for minutes, then expires; the screen says that it may be late and offers a new one",
         ),
         MailClass.ALARM: Manners(
             priority=50,
             expires_after_s=3_600.0,
             refused_from=1.0,
+            late_after_s=60.0,
             in_outage="goes by another channel; what waits here expires within the hour",
         ),
         MailClass.CONFIRMATION: Manners(
             priority=0,
             expires_after_s=None,
             refused_from=1.0,
+            late_after_s=300.0,
             in_outage="waits and is delivered late; the order page shows it meanwhile",
         ),
         MailClass.NOTICE: Manners(
             priority=-10,
             expires_after_s=86_400.0,
             refused_from=0.8,
+            late_after_s=300.0,
             in_outage="waits for a day, then expires; several may become one",
         ),
         MailClass.NEWSLETTER: Manners(
             priority=-100,
             expires_after_s=None,
             refused_from=0.5,
+            # It goes behind everything else, by the rates that there are, and after an outage last of all.
+            late_after_s=3_600.0,
             in_outage="the campaign waits: it puts in no further mail while what it put in does not leave",
         ),
     }
@@ -84,6 +92,12 @@ def ends_at(mail_class: MailClass, expires_at: datetime | None, from_: datetime)
     if expires_at is not None or after_s is None:
         return expires_at
     return from_ + timedelta(seconds=after_s)
+
+
+def late_after_s(mail_class: str) -> float:
+    """Due and not taken for so many seconds, mail of this class is late. A class that is none is a confirmation."""
+    known = mail_class if mail_class in MailClass.__members__.values() else MailClass.CONFIRMATION
+    return MANNERS[MailClass(known)].late_after_s
 
 
 def most_waiting(mail_class: MailClass, cap: int | None) -> int | None:

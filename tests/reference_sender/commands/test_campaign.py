@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reference_sender.life import State
+from reference_sender.outbox.campaigns import CampaignState
 from tests.reference_sender.commands.outboxes import Outbox
+from tests.reference_sender.outbox.test_campaigns import CAMPAIGN
 
 FROM = ("--from", "shop@example.org", "--template", "news")
 
@@ -58,6 +62,21 @@ def test_an_unpaced_campaign_runs_to_its_end_at_once(
     assert outbox.call("campaign", "resume", "318").stdout == "318: done\n"
     said = outbox.call("campaign", "resume", "318")
     assert (said.exit_code, "is done and cannot become done" in said.stderr) == (2, True)
+
+
+def test_a_stop_says_what_it_does_not_reach(outbox: Outbox) -> None:
+    """In a worker's hands, and in doubt."""
+    outbox.store.create_campaign(replace(CAMPAIGN, name="318", state=CampaignState.RUNNING))
+    for number in (1, 2):
+        outbox.put(f"campaign-318-user-{number}", campaign="318")
+    outbox.end(outbox.claim(), State.UNKNOWN)
+    outbox.claim()
+    left = "1 under way, and still go; 1 in doubt, and"
+    for stop, words in (
+        ("pause", f"318: paused; {left} not repeated before the resume\n"),
+        ("cancel", f"318: cancelled; {left} never repeated\n"),
+    ):
+        assert outbox.call("campaign", stop, "318").stdout == words
 
 
 @pytest.mark.parametrize(

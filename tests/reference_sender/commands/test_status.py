@@ -51,7 +51,7 @@ def test_unknown_and_dead_come_first_with_what_to_do(outbox: Outbox) -> None:
     assert "has it not: requeue --id N --i-checked" in shown
     assert "59 min 58 s" in shown
     code = next(line for line in lines if line.strip().startswith("code"))
-    assert code.split() == ["code", "1", "1", "–", "–", "47", "s", "47", "s"]
+    assert code.split() == ["code", "1", "1", "late,", "due", "for", "47", "s", "–", "–", "47", "s"]
     assert "1 accepted" in shown
     assert "@" not in shown, "a person sees no addresses here"
 
@@ -70,11 +70,43 @@ def test_a_healthy_outbox_says_that_nobody_has_to_do_anything(outbox: Outbox) ->
     assert "nobody has to do anything" in outbox.call("status").stdout
 
 
-def test_mail_that_is_due_later_is_waiting_and_not_overdue(outbox: Outbox) -> None:
-    outbox.put("later", age_s=-60)
+def test_mail_that_is_planned_for_later_is_not_overdue(outbox: Outbox) -> None:
+    """A paced campaign: the next one in so many seconds, and nobody is late."""
+    for number in range(3):
+        outbox.put(f"user-{number}", age_s=-60 * (number + 1), mail_class="newsletter")
+    shown = outbox.call("status").stdout
+    line = next(x for x in shown.splitlines() if x.strip().startswith("newsletter"))
+    assert line.split() == ["newsletter", "3", "–", "in", "1", "min", "–", "–", "0", "ms"]
+    assert ("overdue" in shown, "late" in shown) == (False, False)
+    (queue,) = told(outbox, "--no-mails")["queues"]
+    assert (queue["due"], queue["overdue_s"], queue["next_in_s"]) == (0, 0.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("mail_class", "due_s", "words"),
+    [
+        ("code", 29, "due for 29 s"),
+        ("code", 30, "late, due for 30 s"),
+        ("confirmation", 299, "due for 4 min 59 s"),
+        ("confirmation", 300, "late, due for 5 min"),
+        ("newsletter", 3_599, "due for 59 min 59 s"),
+        ("newsletter", 3_600, "late, due for 1 h"),
+        ("by-hand", 300, "late, due for 5 min"),
+        ("notice", 0.5, "now"),
+    ],
+)
+def test_when_mail_that_is_due_is_late_is_a_matter_of_its_class(
+    outbox: Outbox, mail_class: str, due_s: float, words: str
+) -> None:
+    outbox.put("one", age_s=due_s, mail_class=mail_class)
+    line = next(x for x in outbox.call("status").stdout.splitlines() if x.strip().startswith(mail_class))
+    assert " ".join(line.split()).startswith(f"{mail_class} 1 1 {words} –")
+
+
+def test_mail_that_waits_for_other_mail_is_not_due_at_all(outbox: Outbox) -> None:
+    outbox.put("second", depends_on="first")
     line = next(x for x in outbox.call("status").stdout.splitlines() if x.strip().startswith("confirmation"))
-    assert line.split()[1:3] == ["1", "–"]
-    assert line.rstrip().endswith("–")
+    assert line.split()[1:4] == ["1", "–", "waits"]
 
 
 def test_programs_get_states_queues_and_every_mail(outbox: Outbox) -> None:
@@ -91,6 +123,7 @@ def test_programs_get_states_queues_and_every_mail(outbox: Outbox) -> None:
             "oldest_age_s": 47.0,
             "due": 1,
             "overdue_s": 47.0,
+            "next_in_s": None,
         }
     ]
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from reference_sender.life import State
+from reference_sender.life import Bar, State
 from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign, Written
 from reference_sender.outbox.enqueueing import rows_of
 from reference_sender.policy.classes import MailClass
+from reference_sender.policy.decision import Decision, Doubt, before_sending
 from tests.reference_sender.outbox.benches import SqlBench
-from tests.reference_sender.samples import MAIL, NOW
+from tests.reference_sender.samples import MAIL, NOW, settings
 
 CAMPAIGN = Campaign(
     name="Neuigkeiten 318 ü",
@@ -106,3 +107,46 @@ def test_it_is_paused_resumed_and_cancelled_with_its_mails(outbox: SqlBench) -> 
     assert recipients(outbox, 55) == []
     assert store.campaigns()[0].mails == {State.SENDING: 2, State.EXPIRED: 1}
     assert outbox.attempts()[-1].reason == "person: its campaign was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("stop", "bar", "ends"),
+    [
+        (CampaignState.PAUSED, Bar.PAUSED, [State.ACCEPTED, State.PENDING, State.UNKNOWN, State.PENDING]),
+        (
+            CampaignState.CANCELLED,
+            Bar.CANCELLED,
+            [State.ACCEPTED, State.EXPIRED, State.UNKNOWN, State.UNKNOWN],
+        ),
+    ],
+)
+def test_what_is_under_way_goes_and_what_comes_back_of_it_goes_no_more(
+    outbox: SqlBench, stop: CampaignState, bar: Bar, ends: list[State]
+) -> None:
+    """Four in a worker's hands: accepted, told to come later, in doubt, and one whose worker died."""
+    store = outbox.store
+    store.create_campaign(CAMPAIGN)
+    move(outbox, CampaignState.RUNNING)
+    store.write_page(store.campaign(CAMPAIGN.name), page(1, 2, 3, 4), now=NOW)
+    goes, later, doubtful, died = outbox.claim(4)
+    assert move(outbox, stop, 5)
+    assert store.under_way_of_campaign(CAMPAIGN.name) == {State.SENDING: 4}
+    for parcel, told in (
+        (goes, Decision(state=State.ACCEPTED, reason="yes", provider_id="m1")),
+        (later, Decision(state=State.PENDING, reason="HTTP 503", next_attempt_at=NOW)),
+        (doubtful, Decision(state=State.UNKNOWN, reason="silence", next_attempt_at=NOW, doubt=Doubt.NEW)),
+    ):
+        assert store.settle(parcel, told, now=NOW + timedelta(seconds=6)), "what had begun is written down"
+    over = 4 + 61  # the lease of the one that died
+    back = outbox.claim(over)
+    assert [(each.id, each.bar, each.doubted) for each in back] == [
+        (died.id, bar, True),
+        (later.id, bar, False),
+    ]
+    for parcel in back:
+        decision = before_sending(parcel, settings(), NOW + timedelta(seconds=over))
+        assert decision is not None, "nothing is sent"
+        assert store.settle(parcel, decision, now=NOW + timedelta(seconds=over))
+    assert [outbox.row(each.id).state for each in (goes, later, doubtful, died)] == ends
+    assert outbox.row(died.id).doubted_at is not None
+    assert store.under_way_of_campaign(CAMPAIGN.name) == {State.UNKNOWN: ends.count(State.UNKNOWN)}

@@ -55,8 +55,18 @@ def test_each_state_that_wants_somebody_is_counted(outbox: SqlBench, store: Stor
 
 def test_a_mail_that_is_due_later_is_not_overdue(outbox: SqlBench, store: Store) -> None:
     put(outbox, "later", State.PENDING, due_in_s=60)
+    put(outbox, "much-later", State.PENDING, due_in_s=600)
     (depth,) = store.depths(now=NOW)
-    assert depth.overdue_s == 0
+    assert (depth.due, depth.overdue_s, depth.next_in_s) == (0, 0.0, 60.0)
+    put(outbox, "due", State.PENDING, age_s=9, due_in_s=-9)
+    (depth,) = store.depths(now=NOW)
+    assert (depth.due, depth.overdue_s, depth.next_in_s) == (1, 9.0, None)
+
+
+def test_a_mail_without_a_time_is_neither_due_nor_planned(outbox: SqlBench, store: Store) -> None:
+    put(outbox, "paused", State.PENDING, due_in_s=None)
+    (depth,) = store.depths(now=NOW)
+    assert (depth.due, depth.overdue_s, depth.next_in_s) == (0, 0.0, None)
 
 
 @pytest.mark.parametrize("state", DEEP)
