@@ -17,6 +17,7 @@ from reference_sender.clock import Clock, SystemClock
 from reference_sender.intake_options import IntakeOptions
 from reference_sender.log import Log, quiet
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.webhooks import Placing, Processor, place
@@ -79,7 +80,8 @@ class Intake:
 def build_intake(options: IntakeOptions, parts: IntakeParts | None = None) -> Intake:
     """Put the intake together. Nothing is opened yet. Raises `InvalidSettings` for a folder that is no Maildir."""
     parts = parts or IntakeParts()
-    store = parts.open_store(parts.open_engine(options.database_url))
+    engine = parts.open_engine(options.database_url)
+    store = parts.open_store(engine if options.vault is None else seal_with(engine, options.vault))
     processor = Processor(
         store=store,
         clock=parts.clock,

@@ -12,8 +12,9 @@ from typing import Any
 
 from reference_sender.events.signature import BadSecret, Scheme, read_secrets
 from reference_sender.option import Option
-from reference_sender.option_table import DATABASE
+from reference_sender.option_table import BODY_KEYS, DATABASE
 from reference_sender.policy.settings import MOST, InvalidSettings
+from reference_sender.sealing import Vault, vault_of
 
 INTAKE_OPTIONS: tuple[Option, ...] = (
     DATABASE,
@@ -73,6 +74,7 @@ INTAKE_OPTIONS: tuple[Option, ...] = (
         kind=float,
         default=1.0,
     ),
+    BODY_KEYS,
 )
 
 
@@ -100,6 +102,8 @@ class IntakeOptions:
     most_bytes: int
     patience_s: float
     look_s: float
+    vault: Vault | None = None
+    """Seals what is told, where keys are given."""
 
 
 def intake_options_from(values: Mapping[str, Any]) -> IntakeOptions:
@@ -146,6 +150,7 @@ def intake_options_from(values: Mapping[str, Any]) -> IntakeOptions:
         most_bytes=told["webhook_most_bytes"],
         patience_s=told["patience_s"],
         look_s=told["look_s"],
+        vault=vault_of(told["body_keys"]),
     )
 
 

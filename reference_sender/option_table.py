@@ -17,6 +17,12 @@ DATABASE = Option(
     default="sqlite:///outbox.db",
 )
 
+BODY_KEYS = Option(
+    name="body_keys",
+    envvar="OUTBOX_BODY_KEYS",
+    help="Seal what mails say in the database, and what is told of them: NAME:BASE64 of 32 octets, several with commas, newest first.",
+)
+
 QUEUE_CAP = Option(
     name="queue_cap",
     envvar="OUTBOX_QUEUE_CAP",
@@ -199,11 +205,7 @@ OPTIONS: tuple[Option, ...] = (
         choices=("none", "otlp", "console"),
         default="none",
     ),
-    Option(
-        name="body_keys",
-        envvar="OUTBOX_BODY_KEYS",
-        help="Seal what mails say in the database: NAME:BASE64 of 32 octets, several with commas, newest first.",
-    ),
+    BODY_KEYS,
     Option(
         name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
     ),

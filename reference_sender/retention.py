@@ -7,7 +7,7 @@ Must not hold: SQL, clocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -152,6 +152,8 @@ class Erased:
     mails: int  # whose address and words are gone
     withheld: int  # of them: were still to be sent, and are not
     events: int
+    events_left: int
+    """They name the person, and nobody has dealt with them yet; or they cannot be read, their key being missing."""
     suppressions: int
     open: tuple[
         int, ...
@@ -169,9 +171,13 @@ class ErasingStore(Protocol):
 
     def erase_mails(self, ids: Sequence[int], *, address: str, now: datetime) -> int: ...
 
-    def erase_events(
-        self, address: str, ids: Sequence[int], *, after: int, limit: int
+    def note_events(
+        self, address: str, *, now: datetime, after: int, limit: int
     ) -> tuple[int, int | None]: ...
+
+    def erase_events(self, address: str, ids: Sequence[int], *, limit: int) -> int: ...
+
+    def events_left(self, address: str, ids: Sequence[int]) -> set[int]: ...
 
     def forget_suppression(self, address: str) -> int: ...
 
@@ -189,9 +195,13 @@ def erase(
     for some in _portions(pending, limit):
         withheld += store.withhold(some, now=now)
     ended = [number for number, state, _ in found if state in FINAL] + withheld
-    events = _walk(
-        lambda after: store.erase_events(address, [n for n, _, _ in found], after=after, limit=limit)
-    )
+    # Mostly there are none: whoever settles an event notes whom it names.
+    shut = _walk(lambda after: store.note_events(address, now=now, after=after, limit=limit))
+    events, left = 0, set[int]()
+    for some in _portions([number for number, _, _ in found], limit) or [()]:
+        while count := store.erase_events(address, some, limit=limit):
+            events += count
+        left |= store.events_left(address, some)
     suppressions = 0 if keep_suppression else store.forget_suppression(address)
     # The mails come last: as long as they bear the address, an erasure that broke off finds everything again.
     mails = sum(store.erase_mails(some, address=address, now=now) for some in _portions(ended, limit))
@@ -199,6 +209,7 @@ def erase(
         mails=mails,
         withheld=len(withheld),
         events=events,
+        events_left=len(left) + shut,
         suppressions=suppressions,
         open=tuple(sorted({number for number, _, _ in found} - set(ended))),
     )
@@ -214,5 +225,5 @@ def _walk(step: Callable[[int], tuple[int, int | None]]) -> int:
         after = further
 
 
-def _portions(numbers: Sequence[int], size: int) -> Iterable[Sequence[int]]:
-    return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+def _portions(numbers: Sequence[int], size: int) -> Sequence[Sequence[int]]:
+    return [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]

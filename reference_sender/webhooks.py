@@ -19,8 +19,10 @@ from reference_sender.events.reading import read
 from reference_sender.life import Docket
 from reference_sender.log import Log, cause_of, quiet
 from reference_sender.policy.hearing import Course, Fact, Fate, Settled, Told, look_again_at, on_event
+from reference_sender.sealing import is_sealed
 
 _AT_ONCE = 100  # events per pass
+_SHUT = "it is sealed with a key that OUTBOX_BODY_KEYS does not name, or with another one of that name"
 
 
 class Store(Protocol):
@@ -223,6 +225,10 @@ class Processor:
         return await asyncio.to_thread(self._store.conclude, told, result, now=self._clock.now())
 
     async def _placed(self, told: Told) -> Settled:
+        if is_sealed(told.raw):
+            # Nobody can say yet what it means; with the key it can be read.
+            again = look_again_at(told.received_at, self._clock.now(), patience_s=self._patience_s)
+            return _later(again, _SHUT)
         happened = read(told.raw)
         mails: Sequence[Docket] = ()
         if isinstance(happened, Happened) and happened.names_a_mail:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import LargeBinary, Select, delete, exists, func, select, type_coerce, update
 
 from reference_sender.life import FINAL, Actor, State, may_move
 from reference_sender.outbox.purging import hash_of
@@ -20,12 +20,14 @@ from reference_sender.outbox.schema import (
     email_attachment,
     email_attachment_use,
     email_attempt,
+    event_address,
     ordering_lane,
     outgoing_email,
     suppression,
     webhook_event,
 )
 from reference_sender.outbox.transactions import Transactions
+from reference_sender.policy.addresses import digest_of
 
 _row = outgoing_email.c
 _event = webhook_event.c
@@ -130,28 +132,38 @@ class Erasing(Transactions):
                     )
         return count
 
-    def erase_events(
-        self, address: str, ids: Sequence[int], *, after: int, limit: int
-    ) -> tuple[int, int | None]:
-        """Empty events that are about these mails or name the address; of those that are done with."""
-        mails, needle = set(ids), address.lower().encode()
+    def erase_events(self, address: str, ids: Sequence[int], *, limit: int) -> int:
+        """Empty events that name the address or are about these mails, of those that are done with; how many.
+
+        They must have been noted (`named`). What is emptied is not found again: 0 is the end.
+        """
         with self._write() as connection:
-            rows = connection.execute(
-                select(_event.id, _event.email_id, _event.raw)
-                .where(_event.id > after, _event.settled_at.is_not(None))
-                .order_by(_event.id)
-                .limit(limit)
-            ).all()
-            hit = [
-                row.id
-                for row in rows
-                if bytes(row.raw) and (row.email_id in mails or needle in bytes(row.raw).lower())
-            ]
+            hit: dict[int, int | None] = {}
+            for found in _of_person(address, ids):
+                query = found.where(_event.settled_at.is_not(None)).limit(limit)
+                hit |= {row.id: row.email_id for row in connection.execute(query)}
             if hit:
                 connection.execute(
                     update(webhook_event).where(_event.id.in_(hit)).values(raw=b"", reason=None)
                 )
-        return len(hit), rows[-1].id if len(rows) == limit else None
+                connection.execute(delete(event_address).where(event_address.c.event_id.in_(hit)))
+                # What came after its mail was erased: that mail bears no address any more by which it could be found.
+                erased = exists().where(_row.id == delivery_fact.c.email_id, _row.erased_at.is_not(None))
+                about = {email_id for email_id in hit.values() if email_id is not None}
+                connection.execute(
+                    update(delivery_fact)
+                    .where(delivery_fact.c.email_id.in_(about), erased)
+                    .values(detail=None)
+                )
+        return len(hit)
+
+    def events_left(self, address: str, ids: Sequence[int]) -> set[int]:
+        """Events that name the address or are about these mails, and that nobody has dealt with yet."""
+        left: set[int] = set()
+        with self._read() as connection:
+            for found in _of_person(address, ids):
+                left |= set(connection.execute(found.where(_event.settled_at.is_(None))).scalars())
+        return left
 
     def wordless(self, ids: Sequence[int]) -> list[int]:
         """Those of these mails whose words are gone: they cannot be sent again."""
@@ -170,6 +182,19 @@ class Erasing(Transactions):
             return connection.execute(
                 delete(suppression).where(suppression.c.address == address.lower())
             ).rowcount
+
+
+def _of_person(address: str, ids: Sequence[int]) -> tuple[Select[Any], ...]:
+    """Queries for the events that name this address, and for those about these mails."""
+    named = (
+        select(_event.id, _event.email_id)
+        .join(event_address, event_address.c.event_id == _event.id)
+        .where(event_address.c.digest == digest_of(address))
+    )
+    about = select(_event.id, _event.email_id).where(
+        _event.email_id.in_(list(ids)), func.length(type_coerce(_event.raw, LargeBinary)) > 0
+    )
+    return (named, about) if ids else (named,)
 
 
 def _anonymous_names(row: Any, address: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, update
 from reference_sender.life import Actor, Docket
 from reference_sender.message import InvalidMail
 from reference_sender.outbox.engine import insert_unless_there
+from reference_sender.outbox.named import note_addresses
 from reference_sender.outbox.rows import DOCKET_COLUMNS, facts_of
 from reference_sender.outbox.schema import delivery_fact, outgoing_email, webhook_event
 from reference_sender.outbox.suppression import suppress
@@ -146,6 +147,8 @@ class Events(Transactions):
         )
         if done.rowcount != 1:
             raise _OutOfDate
+        if settled.look_again_at is None:
+            note_addresses(connection, [(told.id, told.raw)], now)
 
     @staticmethod
     def _note(connection: Connection, email_id: int, fact: Fact, now: datetime) -> None:

@@ -73,6 +73,23 @@ _attachment = Table(
     Column("used_at", UtcDateTime, nullable=False),
     **SPELLED,
 )
+_event = Table(
+    "webhook_event",
+    _frozen,
+    Column("id", _Id, primary_key=True),
+    Column("source", String(32), nullable=False),
+    Column("event_id", String(255), nullable=False),
+    Column("raw", _Bytes, nullable=False),
+    Column("received_at", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", _Words),
+    Column("looks", Integer, nullable=False),
+    Column("next_look_at", UtcDateTime, index=True),
+    Column("email_id", _Id, index=True),
+    Column("settled_at", UtcDateTime, index=True),
+    UniqueConstraint("source", "event_id", name="webhook_event_once"),
+    **SPELLED,
+)
 
 STEPS: tuple[Step, ...] = (
     Step(
@@ -206,23 +223,7 @@ STEPS: tuple[Step, ...] = (
                 Column("updated_at", UtcDateTime, nullable=False),
                 **SPELLED,
             ),
-            Table(
-                "webhook_event",
-                _frozen,
-                Column("id", _Id, primary_key=True),
-                Column("source", String(32), nullable=False),
-                Column("event_id", String(255), nullable=False),
-                Column("raw", _Bytes, nullable=False),
-                Column("received_at", UtcDateTime, nullable=False),
-                Column("state", String(16), nullable=False),
-                Column("reason", _Words),
-                Column("looks", Integer, nullable=False),
-                Column("next_look_at", UtcDateTime, index=True),
-                Column("email_id", _Id, index=True),
-                Column("settled_at", UtcDateTime, index=True),
-                UniqueConstraint("source", "event_id", name="webhook_event_once"),
-                **SPELLED,
-            ),
+            _event,
             Table(
                 "delivery_fact",
                 _frozen,
@@ -248,6 +249,23 @@ STEPS: tuple[Step, ...] = (
             ("outgoing_email", "outgoing_email_hold_until", ("hold_until",), "hold_until IS NOT NULL"),
             ("outgoing_email", "outgoing_email_campaign", ("campaign", "state"), "campaign IS NOT NULL"),
         ),
+    ),
+    Step(
+        version=4,
+        what="an erasure finds what the provider told of a person by an index",
+        columns=(("webhook_event", "named_at", UtcDateTime()),),
+        tables=(
+            Table(
+                "event_address",
+                _frozen,
+                Column("digest", String(64), primary_key=True),
+                Column(
+                    "event_id", _Id, ForeignKey(_event.c.id, ondelete="CASCADE"), primary_key=True, index=True
+                ),
+                **SPELLED,
+            ),
+        ),
+        indexes=(("webhook_event", "webhook_event_unnamed", ("named_at", "id"), "named_at IS NULL"),),
     ),
 )
 

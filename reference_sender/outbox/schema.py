@@ -2,7 +2,7 @@
 
 `outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened;
 `suppression` who must not be written to; `email_attachment` the contents that mails name, each once; `ordering_lane`
-and `campaign` what their names say; `webhook_event` what the provider told afterwards, `delivery_fact` what it means. `outbox_schema` says which version the tables have. A change here is a step in `migrations`.
+and `campaign` what their names say; `webhook_event` what the provider told afterwards, `event_address` whom that names, `delivery_fact` what it means. `outbox_schema` says which version the tables have. A change here is a step in `migrations`.
 Must not hold: queries.
 """
 
@@ -24,7 +24,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -110,7 +109,6 @@ SPELLED: dict[str, Any] = {"listeners": [("before_create", _spell)]}
 # SQLite numbers rows by itself only where the type is exactly INTEGER.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 # The length makes it a LONGBLOB where BLOB alone would stop at 64 KiB.
-_Bytes = LargeBinary(2**32 - 1)
 _Sealed = SealedBytes(2**32 - 1)
 # And this one a MEDIUMTEXT, for what a provider may say at length.
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
@@ -354,7 +352,7 @@ webhook_event = Table(
     Column("id", _Id, primary_key=True),
     Column("source", String(32), nullable=False),  # webhook or mail
     Column("event_id", String(255), nullable=False),
-    Column("raw", _Bytes, nullable=False),  # as it came
+    Column("raw", _Sealed, nullable=False),  # as it came
     Column("received_at", UtcDateTime, nullable=False),
     # new, waiting: `next_look_at` says for when; applied, ignored, parked: done with.
     Column("state", String(16), nullable=False),
@@ -363,8 +361,26 @@ webhook_event = Table(
     Column("next_look_at", UtcDateTime, index=True),
     Column("email_id", _Id, index=True),  # of the mail it is about; that may be gone
     Column("settled_at", UtcDateTime, index=True),
+    # When the addresses in it went into `event_address`; null: an erasure has to read it.
+    Column("named_at", UtcDateTime),
     # The same event told again is the same row: whoever told it got a 2xx, and nothing is counted twice.
     UniqueConstraint("source", "event_id", name="webhook_event_once"),
+    **SPELLED,
+)
+
+Index(
+    "webhook_event_unnamed",
+    webhook_event.c.named_at,
+    webhook_event.c.id,
+    info={"only": text("named_at IS NULL")},
+)
+
+event_address = Table(
+    "event_address",
+    metadata,
+    # Whom an event names, by a hash: how an erasure finds what was told of a person, sealed or not.
+    Column("digest", String(64), primary_key=True),  # `policy.addresses.digest_of`
+    Column("event_id", _Id, ForeignKey("webhook_event.id", ondelete="CASCADE"), primary_key=True, index=True),
     **SPELLED,
 )
 

@@ -16,6 +16,7 @@ from reference_sender.outbox.enqueueing import Enqueued, enqueue, rows_of
 from reference_sender.outbox.erasing import Erasing
 from reference_sender.outbox.events import Events
 from reference_sender.outbox.histories import Histories
+from reference_sender.outbox.named import Named
 from reference_sender.outbox.purging import Purging
 from reference_sender.outbox.reading import Reading, Standing, Tally
 from reference_sender.outbox.requeue import Requeueing
@@ -38,6 +39,7 @@ class Store(
     Histories,
     Accesses,
     Purging,
+    Named,
     Erasing,
     Resealing,
     Suppressions,

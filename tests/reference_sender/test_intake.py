@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from sqlalchemy import text
 
 from reference_sender.intake import Intake, IntakeParts, build_intake
 from reference_sender.intake_options import intake_options_from
@@ -17,6 +19,7 @@ from reference_sender.life import State
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.store import Store, enqueue
 from reference_sender.policy.settings import InvalidSettings
+from reference_sender.sealing import is_sealed
 from tests.reference_sender.doors.knocks import SECRET, signed
 from tests.reference_sender.events.test_reports import POSTFIX
 from tests.reference_sender.outbox.contract import ACCEPTED, UNKNOWN
@@ -135,3 +138,23 @@ def test_both_doors_are_told_where_they_are(url: str) -> None:
 def test_a_folder_that_is_no_maildir_is_told_before_anything_begins(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidSettings, match=r"WEBHOOK_BOUNCES: .* is no Maildir"):
         build_intake(intake_options_from({"database_url": url, "bounces": str(tmp_path)}))
+
+
+def test_what_is_told_is_sealed_where_there_are_keys(url: str) -> None:
+    key = "a:" + base64.b64encode(b"a" * 32).decode()
+    body = json.dumps(
+        {"id": "e1", "type": "email.delivered", "timestamp": NOW.isoformat(), "data": {"email_id": "m1"}}
+    ).encode()
+
+    async def story(intake: Intake, where: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            target = f"http://{where.split()[1]}/webhooks"
+            async with session.post(target, data=body, headers=signed(body)) as answer:
+                assert answer.status == 204
+
+    assert run(url, story, listen="127.0.0.1:0", webhook_secret=SECRET, body_keys=key) == [("e1", "applied")]
+    store = Store(open_engine(url))
+    with store.engine.connect() as connection:
+        (at_rest,) = connection.execute(text("SELECT raw FROM webhook_event")).scalars()
+    store.engine.dispose()
+    assert (is_sealed(at_rest), b"delivered" in at_rest) == (True, False)

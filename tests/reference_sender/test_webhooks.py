@@ -13,6 +13,7 @@ import pytest
 from reference_sender.events.kinds import MEANING, Happened, Irrelevant, Kind, Malformed
 from reference_sender.life import Docket, State
 from reference_sender.policy.hearing import Fate, Settled, Told
+from reference_sender.sealing import MAGIC
 from reference_sender.webhooks import Processor, place
 from tests.reference_sender.samples import NOW, docket
 
@@ -191,6 +192,21 @@ def test_an_event_that_nothing_can_deal_with_stops_no_other() -> None:
     assert (poisoned.fate, poisoned.look_again_at) == (Fate.WAITING, NOW + timedelta(seconds=1))
     assert fine.fate is Fate.APPLIED
     assert [name for name, _ in said] == ["event_failed", "event", "event"]
+
+
+def test_a_sealed_event_whose_key_is_missing_waits_and_stops_no_other() -> None:
+    """It is not junk, though nobody can read it; with its key it will be an event like every other."""
+    shut = MAGIC + b"2026-11\x00" + b"n" * 30
+    books = Books(shut, event(email_id="m1"))
+    run(books)
+    (_, waiting), (_, fine) = books.concluded
+    assert (waiting.fate, waiting.look_again_at) == (Fate.WAITING, NOW + timedelta(seconds=1))
+    assert "OUTBOX_BODY_KEYS" in waiting.reason
+    assert fine.fate is Fate.APPLIED
+    late = Books()
+    late.waiting = [replace(TOLD, raw=shut, received_at=NOW - timedelta(days=3))]
+    run(late)
+    assert [(each.fate, each.look_again_at) for _, each in late.concluded] == [(Fate.PARKED, None)]
 
 
 def test_words_that_the_database_does_not_take_stop_no_other() -> None:

@@ -57,6 +57,17 @@ def test_an_erasure_says_what_went_and_what_could_not(outbox: Outbox) -> None:
     assert all("ann@" not in (a.detail or "") for a in outbox.store.accesses())
 
 
+def test_an_erasure_says_that_something_told_of_the_person_waits(outbox: Outbox) -> None:
+    outbox.store.receive([("e1", b'{"to": "ann@example.com"}')], source="webhook", now=NOW)
+    done = outbox.call("erase", "ann@example.com")
+    assert (done.exit_code, done.stderr.startswith("reference-sender: 1 event cannot be erased yet: ")) == (
+        1,
+        True,
+    )
+    told = json.loads(outbox.call("erase", "ann@example.com", "--json").stdout)
+    assert (told["ok"], told["events_left"]) == (False, 1)
+
+
 def test_an_address_that_is_none_is_one_sentence(outbox: Outbox) -> None:
     done = outbox.call("erase", "ann")
     assert (done.exit_code, "is not an address" in done.stderr) == (2, True)
@@ -115,12 +126,13 @@ def test_keys_are_rotated_by_hand_and_an_old_one_that_is_missing_is_told(outbox:
     enqueue = ["enqueue", "--from", "s@example.org", "--to", "a@example.com", "--text", "Dear Ann", "--key"]
     assert outbox.call(*enqueue, "order-1", OUTBOX_BODY_KEYS=key("a")).exit_code == 0
     assert outbox.call(*enqueue, "order-2").exit_code == 0
+    outbox.store.receive([("e1", b"{}")], source="webhook", now=NOW)
     both = outbox.call("reseal", OUTBOX_BODY_KEYS=f"{key('b')},{key('a')}")
-    assert (both.exit_code, both.stdout) == (0, "2 mails and 0 attachments sealed anew\n")
+    assert (both.exit_code, both.stdout) == (0, "2 mails, 0 attachments and 1 event sealed anew\n")
     done = outbox.call("reseal", OUTBOX_BODY_KEYS=key("c"))
     assert (done.exit_code, done.stderr) == (
         1,
-        "reference-sender: 2 cannot be opened (like #1, #2); name their key in OUTBOX_BODY_KEYS, too, behind the newest\n",
+        "reference-sender: 3 cannot be opened (like #1, #2, event 1); name their key in OUTBOX_BODY_KEYS, too, behind the newest\n",
     )
     assert outbox.call("reseal").stderr.startswith("reference-sender: OUTBOX_BODY_KEYS is not set")
     assert "is not base64" in outbox.call("status", OUTBOX_BODY_KEYS="a:b").stderr

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 
 from reference_sender.life import State
 from reference_sender.message import Mail
+from reference_sender.outbox.named import MOST
 from reference_sender.outbox.purging import hash_of
 from reference_sender.outbox.schema import (
     delivery_fact,
     email_attachment,
     email_attachment_use,
     email_attempt,
+    event_address,
     metadata,
     outgoing_email,
     suppression,
     webhook_event,
 )
+from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
+from reference_sender.policy.addresses import digest_of
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.hearing import Fact, Fate, Settled
 from reference_sender.retention import erase
+from reference_sender.sealing import Vault, is_sealed
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import NOW
 
 ANN = "ann@example.com"
-SECRETS = (b"ann@", b"Dear Ann", b"a-parameter")
+SECRETS = (b"<ann@", b'"ann@', b"Dear Ann", b"a-parameter")
 
 
 def mail(to: str = ANN) -> Mail:
@@ -77,6 +86,7 @@ def told(outbox: SqlBench, email_id: int) -> None:
             ("e1", f'{{"to": "{ANN.upper()}"}}'.encode(), None, NOW),
             ("e2", b'{"id": "m1"}', email_id, NOW),
             ("e3", b'{"to": "bob@example.com"}', None, NOW),
+            ("e4", b'{"to": "joann@example.com"}', None, NOW),
         ):
             connection.execute(
                 insert(webhook_event).values(
@@ -125,7 +135,7 @@ def test_afterwards_the_person_is_nowhere_and_the_proof_is_there(outbox: SqlBenc
     send(store, provider_id="m1")
     told(outbox, number)
     before = outbox.row(number)
-    assert all(secret.lower() in everything(outbox).lower() for secret in SECRETS[:2])
+    assert all(secret.lower() in everything(outbox).lower() for secret in (b"ann@", b"dear ann"))
     done = erase(store, ANN, now=NOW + timedelta(days=1), keep_suppression=False)
     assert (done.mails, done.events, done.suppressions, done.open) == (1, 2, 1, ())
     left = everything(outbox).lower()
@@ -140,6 +150,7 @@ def test_afterwards_the_person_is_nowhere_and_the_proof_is_there(outbox: SqlBenc
     )
     assert (row.erased_at, row.content_hash) == (NOW + timedelta(days=1), hash_of(before.raw))
     assert b"bob@example.com" in left, "others are not touched"
+    assert b"joann@example.com" in left, "nor is somebody whose address ends like hers"
     assert erase(store, ANN, now=NOW, keep_suppression=False).mails == 0
 
 
@@ -217,3 +228,99 @@ def test_an_attempt_of_somebody_else_keeps_its_answer(outbox: SqlBench, store: S
             connection.execute(select(email_attempt.c.answer).order_by(email_attempt.c.id)).scalars()
         )
     assert [answer is None for answer in answers] == [False, True]
+
+
+# --- what the provider told, found by an index ------------------------------------------------------------
+
+
+def settle_event(store: Store, raw: bytes, name: str = "e1", *, docket: Any = None, fact: Any = None) -> int:
+    """Have an event told and dealt with; its number."""
+    assert store.receive([(name, raw)], source="webhook", now=NOW) == 1
+    (told_event,) = store.due_events(now=NOW, limit=10)
+    end = Settled(fate=Fate.APPLIED, reason="x", docket=docket, fact=fact)
+    assert store.conclude(told_event, end, now=NOW)
+    return told_event.id
+
+
+def raws(outbox: SqlBench) -> dict[str, bytes]:
+    with outbox.begin() as connection:
+        return {row.event_id: bytes(row.raw) for row in connection.execute(select(webhook_event))}
+
+
+def named(outbox: SqlBench) -> set[str]:
+    with outbox.begin() as connection:
+        return set(connection.execute(select(event_address.c.digest)).scalars())
+
+
+def test_who_settles_an_event_notes_whom_it_names(outbox: SqlBench, store: Store) -> None:
+    settle_event(store, b'{"data": {"recipient": "Ann@example.com", "said": "550 <bob@example.com>"}}')
+    assert named(outbox) == {digest_of(ANN), digest_of("bob@example.com")}
+    assert store.note_events(ANN, now=NOW, after=0, limit=10) == (0, None)
+    assert erase(store, ANN, now=NOW, keep_suppression=False).events == 1
+    assert (raws(outbox), named(outbox)) == ({"e1": b""}, set())
+    assert erase(store, ANN, now=NOW, keep_suppression=False).events == 0
+
+
+@pytest.fixture
+def keys(store: Store) -> Iterator[Vault]:
+    """An outbox that seals."""
+    vault = Vault.parse("a:" + base64.b64encode(b"a" * 32).decode())
+    seal_with(store.engine, vault)
+    yield vault
+    seal_with(store.engine, None)
+
+
+def test_sealed_events_are_found_and_read_by_nobody(outbox: SqlBench, store: Store, keys: Vault) -> None:
+    settle_event(store, b'{"recipient": "ann@example.com"}')
+    with outbox.begin() as connection:
+        (at_rest,) = connection.execute(text("SELECT raw FROM webhook_event")).scalars()
+    assert (is_sealed(bytes(at_rest)), b"ann" in bytes(at_rest)) == (True, False)
+    seal_with(store.engine, None)  # whoever erases needs no key for what was noted
+    done = erase(store, ANN, now=NOW, keep_suppression=False)
+    assert (done.events, done.events_left, raws(outbox)) == (1, 0, {"e1": b""})
+
+
+def test_what_was_told_before_the_index_was_there_is_noted_by_the_first_erasure(
+    outbox: SqlBench, store: Store
+) -> None:
+    for number in range(5):
+        settle_event(store, b'{"to": "u%d@example.com"}' % number, f"e{number}")
+    with outbox.begin() as connection:
+        connection.execute(delete(event_address))
+        connection.execute(update(webhook_event).values(named_at=None))
+    done = erase(store, "u3@example.com", now=NOW, keep_suppression=False, limit=2)
+    assert (done.events, raws(outbox)["e3"], raws(outbox)["e4"]) == (1, b"", b'{"to": "u4@example.com"}')
+    assert named(outbox) == {digest_of(f"u{n}@example.com") for n in (0, 1, 2, 4)}
+
+
+def test_what_nobody_has_dealt_with_is_left_and_told(outbox: SqlBench, store: Store, keys: Vault) -> None:
+    store.receive([("waits", b'{"to": "ann@example.com"}'), ("hers", b"{}")], source="webhook", now=NOW)
+    assert erase(store, ANN, now=NOW, keep_suppression=False).events_left == 1
+    seal_with(store.engine, None)
+    store.receive([("plain", b'{"to": "ann@example.com"}')], source="webhook", now=NOW)
+    with outbox.begin() as connection:
+        connection.execute(delete(event_address))
+        connection.execute(update(webhook_event).values(named_at=None))
+    done = erase(store, ANN, now=NOW, keep_suppression=False)
+    assert (done.events, done.events_left) == (0, 3), "one that names her, and two that nobody can read"
+
+
+def test_what_comes_after_its_mail_was_erased_is_erased_the_next_time(outbox: SqlBench, store: Store) -> None:
+    number = put(outbox, "order-1")
+    send(store, provider_id="m1")
+    erase(store, ANN, now=NOW, keep_suppression=False)
+    (docket,) = store.find(ids=[number])
+    said = Fact(kind="complaint", happened_at=NOW, provider_id="m1", detail=f"<{ANN}> complained")
+    settle_event(store, b'{"data": {"recipient": "ann@example.com"}}', docket=docket, fact=said)
+    assert ANN.encode() in everything(outbox)
+    done = erase(store, ANN, now=NOW, keep_suppression=False)
+    assert (done.mails, done.events, ANN.encode() in everything(outbox)) == (0, 1, False)
+
+
+def test_an_event_that_names_too_many_is_read_by_each_erasure(outbox: SqlBench, store: Store) -> None:
+    crowd = json.dumps([f"u{n}@example.com" for n in range(MOST + 1)]).encode()
+    settle_event(store, crowd)
+    assert named(outbox) == set(), "whoever can mail the door fills no table"
+    assert erase(store, ANN, now=NOW, keep_suppression=False).events == 0
+    assert erase(store, "u7@example.com", now=NOW, keep_suppression=False).events == 1
+    assert raws(outbox) == {"e1": b""}

@@ -12,10 +12,15 @@ from sqlalchemy import delete, select, text
 from reference_sender.life import Bar, State
 from reference_sender.message import Attachment, Mail, render
 from reference_sender.outbox.purging import hash_of
-from reference_sender.outbox.schema import email_attachment, email_attachment_use, outgoing_email
+from reference_sender.outbox.schema import (
+    email_attachment,
+    email_attachment_use,
+    outgoing_email,
+    webhook_event,
+)
 from reference_sender.outbox.sealed import seal_with, vault_behind
 from reference_sender.outbox.store import Store
-from reference_sender.sealing import Vault
+from reference_sender.sealing import Vault, is_sealed
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import NOW
 
@@ -147,3 +152,36 @@ def test_the_hash_that_stays_is_the_one_of_the_words(sealed: SqlBench, store: St
     assert b"Dear Ann" in words
     with sealed.begin() as connection:
         assert connection.execute(select(outgoing_email.c.raw)).scalar() in (b"", None)
+
+
+def test_what_the_provider_told_is_sealed_and_read_as_it_came(sealed: SqlBench, store: Store) -> None:
+    """Also where two are told at once, and where somebody tells what looks sealed."""
+    items = [("e1", b'{"to": "ann@example.com"}'), ("e2", b"\x00\xff"), ("e3", b"\x00sealed:1:x\x00")]
+    assert store.receive(items, source="webhook", now=NOW) == 3
+    with sealed.begin() as connection:
+        at_rest = [bytes(raw) for raw in connection.execute(text("SELECT raw FROM webhook_event")).scalars()]
+    assert [is_sealed(raw) for raw in at_rest] == [True, True, True]
+    assert not any(b"ann" in raw for raw in at_rest)
+    assert [(each.event_id, each.raw) for each in store.due_events(now=NOW, limit=9)] == items
+
+
+def test_events_are_sealed_anew_in_small_steps(sealed: SqlBench, store: Store) -> None:
+    with sealed.begin() as connection:
+        connection.execute(delete(webhook_event))
+    store.receive([("old", b"1"), ("gone", b"")], source="webhook", now=NOW)
+    seal_with(store.engine, None)
+    store.receive([("plain", b"2")], source="webhook", now=NOW)
+    seal_with(store.engine, Vault.parse(f"{NEW},{OLD}"))
+    done, after = 0, 0
+    while True:
+        some, shut, further = store.reseal_events(after=after, limit=1)
+        done, after = done + some, further or 0
+        assert shut == []
+        if further is None:
+            break
+    assert (done, store.reseal_events(after=0, limit=9)) == (2, (0, [], None))
+    seal_with(store.engine, Vault.parse(NEW))
+    assert [each.raw for each in store.due_events(now=NOW, limit=9)] == [b"1", b"", b"2"]
+    seal_with(store.engine, Vault.parse(OLD))
+    _, shut, _ = store.reseal_events(after=0, limit=9)
+    assert len(shut) == 2

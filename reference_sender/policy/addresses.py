@@ -1,0 +1,85 @@
+"""Which addresses stand in something that somebody told, and the name under which each can be found again.
+
+What is told comes in the words of others: as JSON, as a mail, as anything. So every text in it is gone through, and what
+looks like an address counts as one; to find too many is right, because an erasure must not miss one.
+Must not hold: what an event means, tables.
+"""
+
+from __future__ import annotations
+
+import email
+import email.message
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+# What is before an @ and after it, as far as it can be told apart from what stands around it.
+_FOUND = re.compile(r"([^\s<>()\[\],;:\"\\@]{1,320})@([\w.-]{0,254}\w)")
+# Behind one of these an address may begin that is part of something longer: `to=ann@…`, `/ann@…`, `'ann@…`.
+_GLUE = re.compile(r"[^\w.+-]")
+
+
+def addresses_in(raw: bytes) -> frozenset[str]:
+    """Every address that stands in these bytes, as `spelled` has it."""
+    found: set[str] = set()
+    for text in _texts(raw):
+        for local, domain in _FOUND.findall(text):
+            # The longest one, and what is left of it behind each sign that may not belong to it.
+            begins = [0, *(each.end() for each in _GLUE.finditer(local))]
+            found |= {spelled(f"{local[begin:]}@{domain}") for begin in begins if local[begin:]}
+    return frozenset(found)
+
+
+def spelled(address: str) -> str:
+    """An address as it is compared: in small letters, its domain as the DNS has it."""
+    local, _, domain = address.strip().lower().rpartition("@")
+    if not domain.isascii():
+        try:
+            domain = domain.encode("idna").decode("ascii")
+        except UnicodeError:
+            pass  # no domain name, but somebody may have written it like that everywhere
+    return f"{local}@{domain}"
+
+
+def digest_of(address: str) -> str:
+    """What is kept of an address to find it by: the hex SHA-256 of its spelling.
+
+    No secret. Whoever guesses the address can check the guess; it keeps readers of a table from reading addresses.
+    """
+    return hashlib.sha256(spelled(address).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _texts(raw: bytes) -> Iterator[str]:
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError):
+        yield raw.decode("utf-8", "replace")
+        yield from _texts_of_mail(raw)
+        return
+    # Not by recursion: what is deep enough to be told is deep enough to be read here.
+    left: list[Any] = [told]
+    while left:
+        match left.pop():
+            case str(text):
+                yield text
+            case list(items):
+                left += items
+            case dict(facts):
+                left += [*facts, *facts.values()]
+            case _:
+                pass
+
+
+def _texts_of_mail(raw: bytes) -> Iterator[str]:
+    """The parts of a mail, decoded: an address may stand in base64 or with =40 for its @."""
+    try:
+        message = email.message_from_bytes(raw)
+        for part in message.walk():
+            content = part.get_payload(decode=True)
+            if isinstance(content, bytes) and part.get("Content-Transfer-Encoding"):
+                yield content.decode("utf-8", "replace")
+    except Exception:
+        # The standard library's parser has raised all kinds of things; the bytes as they are were gone through already.
+        return

@@ -1,0 +1,79 @@
+"""Addresses in what others told: found in every form it comes in, and nobody else's with them."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference_sender.policy.addresses import addresses_in, digest_of, spelled
+
+ANN = "ann@example.com"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"data": {"recipient": "ann@example.com"}}',
+        b'{"recipient": "ANN@Example.COM"}',
+        b'{"to": "\\u0061nn\\u0040example.com"}',
+        b'[["deep", {"said": "550 5.1.1 <ann@example.com>: no such user"}]]',
+        b'{"ann@example.com": "delivered"}',
+        b'"rfc822; ann@example.com"',
+        b'"user unknown: ann@example.com."',
+        b'"https://example.org/leave?who=ann@example.com"',
+        b"\"'ann@example.com' is unknown\"",
+        b"From: Ann <ann@example.com>\r\nSubject: away\r\n\r\nback on Monday",
+        b"not JSON {ann@example.com",
+        b"Content-Transfer-Encoding: quoted-printable\r\n\r\nI am ann=40example.com",
+        b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b"I am ann@example.com"),
+        b"\xff\xfe ann@example.com \x00",
+    ],
+)
+def test_an_address_is_found_in_every_form(raw: bytes) -> None:
+    assert ANN in addresses_in(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"recipient": "joann@example.com"}',
+        b'{"recipient": "ann@example.com.au"}',
+        b'{"recipient": "ann.lee@example.com"}',
+        b'{"recipient": "ann+news@example.com"}',
+        b'{"recipient": "mary-ann@example.com"}',
+        b'{"recipient": "ann", "domain": "example.com"}',
+        b"",
+        b"\x00sealed:1:k\x00ab@",
+    ],
+)
+def test_somebody_else_is_somebody_else(raw: bytes) -> None:
+    assert ANN not in addresses_in(raw)
+
+
+def test_a_domain_is_compared_as_the_dns_has_it() -> None:
+    raw = json.dumps({"recipient": "ann@Bücher.example"}).encode()
+    assert addresses_in(raw) == {"ann@xn--bcher-kva.example"}
+    assert digest_of("ann@bücher.example") == digest_of("Ann@xn--bcher-kva.example")
+
+
+def test_a_domain_that_is_none_stays_as_it_is() -> None:
+    assert spelled(f"ann@{'ü' * 70}.example") == f"ann@{'ü' * 70}.example"
+
+
+def test_all_of_them_are_found() -> None:
+    told = [f"u{n}@example.com" for n in range(500)]
+    assert addresses_in(json.dumps({"to": told}).encode()) == set(told)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_break_it(raw: bytes) -> None:
+    for each in addresses_in(raw + b" x@y.example "):
+        assert len(digest_of(each)) == 64
+
+
+def test_nesting_as_deep_as_it_can_be_told_is_no_trouble() -> None:
+    assert ANN in addresses_in(b"[" * 100_000 + b'"ann@example.com"' + b"]" * 100_000)
