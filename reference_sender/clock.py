@@ -10,12 +10,21 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
 
+class Alarm(Protocol):
+    """What will go off, unless somebody cancels it."""
+
+    def cancel(self) -> object:
+        """Don't go off. One that went off already is left alone."""
+        ...
+
+
 class Clock(Protocol):
-    """Wall time for what is stored, monotonic time for what is measured, and the one way to wait."""
+    """Wall time for what is stored, monotonic time for what is measured, and the two ways to wait."""
 
     def now(self) -> datetime:
         """The wall clock, always in UTC and aware."""
@@ -27,6 +36,10 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this many seconds."""
+        ...
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Alarm:
+        """Call in this many seconds, in the running loop: for those who wait for other things as well."""
         ...
 
 
@@ -41,6 +54,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Alarm:
+        return asyncio.get_running_loop().call_later(seconds, call)
 
 
 def random_source(seed: int | None = None) -> random.Random:

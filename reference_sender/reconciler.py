@@ -27,6 +27,8 @@ _AT_ONCE = 100  # rows per pass
 class Store(Protocol):
     """What the reconciler asks of the outbox."""
 
+    def has_doubts(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> bool: ...
+
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]: ...
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]: ...
@@ -77,6 +79,8 @@ class Reconciler:
         self._beat = beat
         self._keep_time = keep_time
         self._woken = asyncio.Event()
+        self._was_idle = False
+        """The last pass found nothing to do."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile now and then until `stop`."""
@@ -99,8 +103,7 @@ class Reconciler:
         """Wait for the next pass, or for the end."""
         if stop.is_set():
             return
-        pause = asyncio.ensure_future(self._clock.sleep(self._settings.reconcile_s))
-        pause.add_done_callback(self._alarm)
+        pause = self._clock.alarm(self._settings.reconcile_s, self._woken.set)
         try:
             await self._woken.wait()
         finally:
@@ -114,6 +117,8 @@ class Reconciler:
         """One pass over everything that is due for a look."""
         if self._keep_time is not None:
             await self._keep_time()
+        if self._was_idle and not await self._has_doubts():
+            return Reconciled(parked=0, looked_at=0, resolved=0)
         parked = await asyncio.to_thread(
             self._store.park_lost,
             now=self._clock.now(),
@@ -125,6 +130,7 @@ class Reconciler:
         dockets = await asyncio.to_thread(
             self._store.doubtful, now=self._clock.now(), limit=_AT_ONCE, mine=self._mine
         )
+        self._was_idle = not parked and not dockets
         resolved = 0
         failures: dict[int, Exception] = {}
         for docket in dockets:
@@ -138,6 +144,15 @@ class Reconciler:
         for row_id, failure in failures.items():
             self._log("reconcile_failed", id=row_id, error=type(failure).__name__, cause=cause_of(failure))
         return Reconciled(parked=len(parked), looked_at=len(dockets), resolved=resolved)
+
+    async def _has_doubts(self) -> bool:
+        """Whether there is a reason for a pass. Whoever has found nothing only asks, most of the time."""
+        return await asyncio.to_thread(
+            self._store.has_doubts,
+            now=self._clock.now(),
+            dedupes=self._settings.policy.dedupes,
+            mine=self._mine,
+        )
 
     async def _look_after(self, docket: Docket) -> bool:
         """Judge one row and move it; whether its doubt is over."""

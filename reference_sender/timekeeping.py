@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from reference_sender.clock import Clock
+from reference_sender.clock import Alarm, Clock
 from reference_sender.log import Log, quiet
 
 #: A quartz drifts by some ten microseconds a second: less than a millisecond from one look to the next.
@@ -47,6 +47,9 @@ class SharedClock:
 
     async def sleep(self, seconds: float) -> None:
         await self._own.sleep(seconds)
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Alarm:
+        return self._own.alarm(seconds, call)
 
     async def check(self) -> None:
         """Ask the database, if it is time to. What it raises goes to the caller, who cannot work then anyway."""

@@ -243,8 +243,7 @@ class Processor:
     async def _rest(self, stop: asyncio.Event) -> None:
         if stop.is_set():
             return
-        pause = asyncio.ensure_future(self._clock.sleep(self._poll_s))
-        pause.add_done_callback(self._alarm)
+        pause = self._clock.alarm(self._poll_s, self._woken.set)
         try:
             await self._woken.wait()
         finally:

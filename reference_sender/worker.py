@@ -337,8 +337,7 @@ class Worker:
         pause_s = self._settings.poll_s * min(2.0 ** min(failures, 5), 30.0)
         if self._keeper is not None and not failures:
             pause_s = self._keeper.wait_s(pause_s)
-        poll = asyncio.ensure_future(self._clock.sleep(pause_s))
-        poll.add_done_callback(self._alarm)
+        poll = self._clock.alarm(pause_s, self._woken.set)
         try:
             await self._woken.wait()
         finally:

@@ -52,6 +52,17 @@ class Doubts(Transactions):
         super().__init__(engine)
         self._rarely = strays.Rarely()
 
+    def has_doubts(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> bool:
+        """Whether there is anything that `park_lost` would park or `doubtful` would find: one statement that locks nothing."""
+        kinds = strays.to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
+        with self._read() as connection:
+            has_some = bool(
+                connection.execute(_any_doubt(mine, kinds, dedupes=dedupes), {"at": now}).scalar()
+            )
+        if rarely and kinds and not has_some:
+            self._rarely.found_nothing(now)
+        return has_some
+
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         """Turn rows whose lease ran out after the point of no return into `unknown`, and those that nobody takes; their ids.
 
@@ -152,6 +163,15 @@ def _is_mine(mine: Mine) -> Any:
 def _doubtful_of(mine: Mine | None, columns: Sequence[Any] = DOCKET_COLUMNS) -> Any:
     query = _DOUBTFUL.with_only_columns(*columns)
     return query if mine is None else query.where(_is_mine(mine))
+
+
+@lru_cache(maxsize=64)
+def _any_doubt(mine: Mine | None, kinds: tuple[Stray, ...], *, dedupes: bool) -> Any:
+    """The query of `has_doubts`. One EXISTS for each kind, so that each has its index."""
+    due = [in_state(State.UNKNOWN), _row.next_attempt_at <= AT]
+    looks = _looks(mine, kinds, dedupes=dedupes)
+    lost = () if looks is None else looks[0].selected_columns
+    return select(or_(*lost, exists().where(*due, *(() if mine is None else (_is_mine(mine),)))))
 
 
 @lru_cache(maxsize=64)

@@ -62,7 +62,10 @@ def open_engine(url: str) -> Engine:
     if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
         raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
     more: dict[str, Any] = {}
-    if backend != "sqlite":
+    if backend == "sqlite":
+        # A moment that a query looks at three times is one parameter, not three.
+        more["paramstyle"] = "named"
+    else:
         # Finds out before our transaction begins that the server was restarted.
         more["pool_pre_ping"] = True
     if backend == "mysql":

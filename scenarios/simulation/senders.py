@@ -159,6 +159,7 @@ _ASKED = (
     "settle",
     "settle_all",
     "hear",
+    "has_doubts",
     "park_lost",
     "doubtful",
     "late_acceptance",

@@ -58,6 +58,9 @@ class WorldClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    def alarm(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, call)
+
 
 class _KeptService(Service):
     """A simulator whose ledger in memory outlives its process, as a file would."""

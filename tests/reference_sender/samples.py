@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -78,6 +79,13 @@ class ManualClock:
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._passed_s + seconds, sleeper))
         await sleeper
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> asyncio.Task[None]:
+        async def wait() -> None:
+            await self.sleep(seconds)
+            call()
+
+        return asyncio.ensure_future(wait())
 
     def advance(self, seconds: float) -> None:
         """Let time pass and wake who waited for it."""

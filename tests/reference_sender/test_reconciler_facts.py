@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -34,17 +35,25 @@ class Books:
         self.bad_row: int | None = None
         self.told: dict[int, str] = {}
         self.decisions: list[Decision] = []
+        self.lost, self.rows = [7], ROWS
+        self.questions: list[tuple[datetime, bool, Mine | None]] = []
+        """Who asked whether there is anything to do."""
+        self.has_some = False
+
+    def has_doubts(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> bool:
+        self.questions.append((now, dedupes, mine))
+        return self.has_some
 
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         self.asked.append((now, dedupes))
         self.for_whom.append(mine)
         if self.away is not None:
             raise self.away
-        return [7]
+        return self.lost
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
         self.for_whom.append(mine)
-        return ROWS
+        return self.rows
 
     def late_acceptance(self, docket: Docket) -> str | None:
         return None
@@ -84,8 +93,12 @@ class OneRest:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
+        raise AssertionError("it has no reason to")
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> asyncio.Handle:
         self.rests.append(seconds)
         self._stop.set()
+        return asyncio.get_running_loop().call_soon(call)
 
 
 def run(books: Books, policy: Policy = Policy.AT_MOST_ONCE) -> tuple[list[Any], Provider, OneRest]:
@@ -138,6 +151,30 @@ def test_it_says_to_the_store_whether_the_provider_dedupes(policy: Policy) -> No
     run(books, policy)
 
     assert books.asked == [(NOW, policy is Policy.RESEND_SAME_KEY)]
+
+
+def test_who_has_found_nothing_only_asks_until_there_is_something() -> None:
+    books = Books()
+    reconciler = Reconciler(store=books, settings=settings(), clock=OneRest(asyncio.Event()), mine=MINE)
+
+    async def passes(*, asks: int, looks: int) -> None:
+        before = len(books.questions), len(books.asked)
+        await reconciler.run_once()
+        assert (len(books.questions), len(books.asked)) == (before[0] + asks, before[1] + looks)
+
+    async def story() -> None:
+        await passes(asks=0, looks=1)  # it does not know yet
+        books.lost, books.rows = [], []
+        await passes(asks=0, looks=1)  # there was something the last time
+        await passes(asks=1, looks=0)
+        books.has_some = True
+        await passes(asks=1, looks=1)
+        books.lost = [7]
+        await passes(asks=1, looks=1)
+        await passes(asks=0, looks=1)
+
+    asyncio.run(story())
+    assert set(books.questions) == {(NOW, True, MINE)}
 
 
 def test_it_rests_as_long_as_it_is_told() -> None:

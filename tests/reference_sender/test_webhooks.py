@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from reference_sender.clock import Alarm
 from reference_sender.events.kinds import MEANING, Happened, Irrelevant, Kind, Malformed
 from reference_sender.life import Docket, State
 from reference_sender.policy.hearing import Fate, Settled, Told
@@ -145,9 +147,13 @@ class Clock:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
+        raise AssertionError("it has no reason to")
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Alarm:
         self.slept.append(seconds)
         if len(self.slept) >= self._rests:
             self._stop.set()
+        return asyncio.get_running_loop().call_soon(call)
 
 
 def event(**data: Any) -> bytes:
@@ -240,8 +246,8 @@ def test_whoever_is_told_something_looks_at_once() -> None:
         stop, books = asyncio.Event(), Books()
 
         class Patient(Clock):
-            async def sleep(self, seconds: float) -> None:
-                await asyncio.Event().wait()
+            def alarm(self, seconds: float, call: Callable[[], object]) -> Alarm:
+                return asyncio.get_running_loop().call_later(3_600, call)
 
         looked = asyncio.Event()
 

@@ -333,6 +333,18 @@ class Outbox(Store):
 
     # -- the reconciler ---------------------------------------------------------------------------------------
 
+    def has_doubts(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> bool:
+        kinds = to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
+        emails = self.engine.emails
+        has_some = (
+            any(_parks(mine, row["provider"], dedupes=dedupes) for row in _to_park(emails, now))
+            or any(kind_of(row, kinds, mine, now) is not None for row in emails.values())
+            or bool(self._doubted(now, mine))
+        )
+        if rarely and kinds and not has_some:
+            self._rarely.found_nothing(now)
+        return has_some
+
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         kinds = to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
 
@@ -376,7 +388,12 @@ class Outbox(Store):
         return [row["id"] for row in (*rows, *(row for row, _ in strays))]
 
     def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
-        rows = [
+        rows = self._doubted(now, mine)
+        rows.sort(key=lambda row: (row["next_attempt_at"], row["id"]))
+        return [Docket(**_facts(row)) for row in rows[:limit]]
+
+    def _doubted(self, now: datetime, mine: Mine | None) -> list[Row]:
+        return [
             row
             for row in self.engine.emails.values()
             if row["state"] is State.UNKNOWN
@@ -384,8 +401,6 @@ class Outbox(Store):
             and row["next_attempt_at"] <= now
             and (mine is None or mine.is_mine(row["provider"]))
         ]
-        rows.sort(key=lambda row: (row["next_attempt_at"], row["id"]))
-        return [Docket(**_facts(row)) for row in rows[:limit]]
 
     def late_acceptance(self, docket: Docket) -> str | None:
         for each in self.engine.attempts:

@@ -52,6 +52,9 @@ class Clock:
     def sleep(self, seconds: float) -> Any:
         return sleep(self._loop, seconds)
 
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Any:
+        return self._loop.call_later(seconds, call)
+
 
 class _Core(Provider):
     """The provider's core, where nobody keeps a copy of each attempt: here the provider never dies."""

@@ -369,6 +369,25 @@ class Contract:
         outbox.claim()
         assert outbox.store.park_lost(now=NOW + timedelta(seconds=61), dedupes=True) == []
 
+    def test_who_only_asks_is_told_whether_there_is_anything_to_do(self, outbox: Bench) -> None:
+        store = outbox.store
+        assert not store.has_doubts(now=NOW, dedupes=False)
+        outbox.put()
+        (parcel,) = outbox.claim(dedupes=False)
+        late = NOW + timedelta(seconds=61)
+        assert not store.has_doubts(now=late, dedupes=False), "it never came to the point of no return"
+        store.mark(parcel, now=NOW)
+        assert not store.has_doubts(now=NOW + timedelta(seconds=60), dedupes=False)
+        assert not store.has_doubts(now=late, dedupes=True), "a worker takes it up again"
+        assert store.has_doubts(now=late, dedupes=False)
+        assert outbox.row().state is State.SENDING, "who only asks moves nothing"
+        store.park_lost(now=late, dedupes=False)
+        (docket,) = store.doubtful(now=late, limit=10)
+        later = late + timedelta(seconds=9)
+        store.resolve(docket, replace(UNKNOWN, doubt=Doubt.KEEP, next_attempt_at=later), now=late)
+        assert not store.has_doubts(now=late, dedupes=False)
+        assert store.has_doubts(now=later, dedupes=True)
+
     def test_an_unknown_row_is_looked_at_when_it_is_due(self, outbox: Bench) -> None:
         docket = parked(outbox)
         again = replace(

@@ -47,8 +47,11 @@ class StraysContract:
         for number in range(3):
             outbox.put(f"order-{number}")
         outbox.edit(2, **edited)
+        assert not outbox.store.has_doubts(now=NOW, dedupes=dedupes, mine=SPARE)
         assert outbox.store.park_lost(now=NOW, dedupes=dedupes, mine=SPARE) == [], "one looks for all"
+        assert outbox.store.has_doubts(now=NOW, dedupes=dedupes, mine=mine)
         assert outbox.store.park_lost(now=NOW, dedupes=dedupes, mine=mine) == [2]
+        assert outbox.store.has_doubts(now=NOW, dedupes=dedupes, mine=mine), "it waits for a look"
         assert outbox.store.park_lost(now=NOW, dedupes=dedupes, mine=mine) == []
         row = outbox.row(2)
         assert (row.state, row.if_not_sent, row.doubted_at) == (State.UNKNOWN, State.DEAD, NOW)
@@ -76,10 +79,11 @@ class StraysContract:
 
     def test_pending_rows_are_gone_through_once_in_a_while(self, outbox: Any) -> None:
         outbox.put()
-        assert outbox.store.park_lost(now=NOW, dedupes=True, mine=MAIN) == []
+        assert not outbox.store.has_doubts(now=NOW, dedupes=True, mine=MAIN)
         outbox.edit(1, next_attempt_at=None)
         soon, later = (NOW + timedelta(seconds=s) for s in (LOOK_S - 1, LOOK_S))
         assert outbox.store.park_lost(now=soon, dedupes=True, mine=MAIN) == []
+        assert outbox.store.has_doubts(now=later, dedupes=True, mine=MAIN)
         assert outbox.store.park_lost(now=later, dedupes=True, mine=MAIN) == [1]
 
     @pytest.mark.parametrize("dedupes", [True, False])

@@ -20,6 +20,7 @@ def test_no_query_of_a_claim_goes_through_the_history(own: SqlBench) -> None:
         assert len(own.claim(61, limit=2)) == 2
         own.store.park_lost(now=NOW, dedupes=False, mine=Mine(provider="main", providers=("main", "spare")))
         own.store.doubtful(now=NOW, limit=10)
+        own.store.has_doubts(now=NOW, dedupes=False, mine=Mine(provider="main", providers=("main", "spare")))
         for _ in range(4):
             own.claim(62)
     with store.engine.connect() as connection:
