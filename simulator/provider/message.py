@@ -16,6 +16,8 @@ from email.parser import BytesHeaderParser
 from email.policy import compat32
 from enum import StrEnum
 
+from simulator.provider.characters import cut
+
 #: Headers longer than this are not read (a header bomb must not cost memory twice).
 HEADER_LIMIT_BYTES = 256 * 1024
 #: Nor more lines of them, nor more of a subject: real mail has some hundreds, and 998 characters a line.
@@ -25,6 +27,9 @@ SUBJECT_LIMIT_CHARS = 4_000
 #: Fields with their names, each line ended by CRLF and longer than its blanks, and an empty line after them.
 _PLAIN_HEAD = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*\r\n(?:[ \t]+[^\s][^\r\n]*\r\n)*)+\r\n")
 _NEXT_FIELD = re.compile(rb"\r\n(?![ \t])")
+#: RFC 2047, section 2; it allows 75 characters, which not everybody knows.
+_LONG_WORD_CHARS = 1_000
+_ENCODED_WORD = re.compile(r"=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,29 @@ def readable(value: str) -> str:
         return value
 
 
+def shortened(subject: str) -> str:
+    """Return so much of a subject as is kept: no half of a character, or of an encoded word (RFC 2047)."""
+    if len(subject) <= SUBJECT_LIMIT_CHARS:
+        return subject
+    kept = cut(subject, SUBJECT_LIMIT_CHARS)
+    for word in _ENCODED_WORD.finditer(subject, 0, SUBJECT_LIMIT_CHARS + _LONG_WORD_CHARS):
+        if word.start() < len(kept) < word.end():
+            return kept[: word.start()].rstrip()
+    return kept
+
+
+def bounded(fields: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return so many of the header fields as are kept."""
+    kept, room = [], HEADER_LIMIT_BYTES
+    for name, value in fields[:HEADER_LIMIT_LINES]:
+        if (size := len(name) + len(value)) > room:
+            kept.append((name, cut(value, max(0, room - len(name)))))
+            break
+        kept.append((name, value))
+        room -= size
+    return tuple(kept)
+
+
 def digest(raw: bytes) -> str:
     """Return the hex SHA-256 of bytes."""
     return hashlib.sha256(raw).hexdigest()
@@ -205,7 +233,7 @@ def from_bytes(
         sha256=sha256,
         message_id=message_id.strip() if message_id else None,
         headers=headers,
-        subject=readable((header(headers, "Subject") or "")[:SUBJECT_LIMIT_CHARS]),
+        subject=readable(shortened(header(headers, "Subject") or "")),
         dsn=dsn,
     )
 

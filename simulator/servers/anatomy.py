@@ -7,15 +7,21 @@ parts, characters that are none. What cannot be taken apart is said so, and its 
 from __future__ import annotations
 
 import base64
+import binascii
 import email.errors
 import email.header
 import email.message
 import email.parser
 import email.policy
+import html
 import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote, unquote_to_bytes
+
+from simulator.provider.characters import cut
+from simulator.servers.pixels import pixels
 
 #: So much of a mail is looked at.
 MAX_BYTES = 8 * 1024 * 1024
@@ -24,13 +30,20 @@ MAX_PARTS = 200
 MAX_FIELDS = 500
 MAX_TEXT_CHARS = 1_000_000
 MAX_FIELD_CHARS = 10_000
-#: Images within HTML, in all.
+#: Images within HTML, in all: as they came, and unpacked (a browser needs four bytes a pixel).
 MAX_INLINE_BYTES = 4 * 1024 * 1024
+MAX_INLINE_PIXELS = 25_000_000
 MAX_NAME_CHARS = 150
+#: The longest character of any charset.
+_CHARACTER_BYTES = 8
 
 #: As a parameter of Content-Type; each level of a mail has one.
 _BOUNDARY = re.compile(rb"boundary\s*=", re.IGNORECASE)
 _CID = re.compile(r"cid:([^\s\"'<>)]+)", re.IGNORECASE)
+#: Pictures that stand in the HTML itself, with their bytes.
+_WRITTEN_OUT = re.compile(r"data:image/([\w.+-]+)([^,\"'<>)]{0,100}),([^\"'<>)]*)", re.IGNORECASE)
+_SVG = "image/svg+xml"
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
@@ -61,10 +74,12 @@ class Anatomy:
 
 def take_apart(raw: bytes) -> Anatomy:
     """Return what a mail consists of."""
-    trouble = f"only the first {MAX_BYTES} bytes are shown" if len(raw) > MAX_BYTES else None
-    root = _parse(raw[:MAX_BYTES])
+    is_cut = len(raw) > MAX_BYTES
+    trouble = f"only the first {MAX_BYTES} bytes are shown" if is_cut else None
+    raw = raw[:MAX_BYTES]
+    root = _parse(raw)
     if root is None:
-        root = _parse(raw[:MAX_BYTES].partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        root = _parse(raw.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
         assert root is not None, "a mail without a body has no levels"
         return Anatomy(
             headers=_headers(root),
@@ -80,8 +95,8 @@ def take_apart(raw: bytes) -> Anatomy:
     parts = tuple(_part(number, leaf) for number, leaf in enumerate(leaves))
     return Anatomy(
         headers=_headers(root),
-        text=_first(leaves, parts, "text/plain"),
-        html=_first(leaves, parts, "text/html"),
+        text=_first(leaves, parts, "text/plain", is_cut),
+        html=_first(leaves, parts, "text/html", is_cut),
         parts=parts,
         trouble=trouble,
     )
@@ -99,24 +114,64 @@ def content_of(raw: bytes, number: int) -> tuple[Part, bytes] | None:
     return None
 
 
-def with_images(html: str, raw: bytes) -> str:
-    """Return HTML with the mail's own images put where it refers to them (RFC 2392): nothing else is fetched."""
-    wanted = {found.lower() for found in _CID.findall(html)}
+def with_images(page: str, raw: bytes) -> str:
+    """Return HTML with the mail's own images put where it refers to them (RFC 2392): nothing else is fetched.
+
+    Pictures that would be too large once they are unpacked are left out, and so are those of which that cannot be told.
+    """
+    wanted = {_named(found) for found in _CID.findall(page)}
     root = _parse(raw) if wanted else None
     images: dict[str, str] = {}
-    budget = MAX_INLINE_BYTES
+    room = _Room()
     for leaf in _leaves(root) if root is not None else ():
-        name = _content_id(leaf)
+        name = (_content_id(leaf) or "").lower()
         # The first of a name counts: mails with two are known.
-        if name is None or name.lower() not in wanted or name.lower() in images:
+        if name not in wanted or name in images:
             continue
-        content = _content(leaf)
-        if leaf.get_content_maintype() != "image" or len(content) > budget:
-            continue
-        budget -= len(content)
-        data = base64.b64encode(content).decode("ascii")
-        images[name.lower()] = f"data:{_media_type(leaf)};base64,{data}"
-    return _CID.sub(lambda found: images.get(found[1].lower(), "about:blank"), html)
+        content, media_type = _content(leaf), _media_type(leaf)
+        if media_type.startswith("image/") and room.has(media_type, content):
+            images[name] = f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
+    page = _WRITTEN_OUT.sub(
+        lambda found: found[0] if room.has_written_out(*found.groups()) else _NOTHING, page
+    )
+    return _CID.sub(lambda found: images.get(_named(found[1]), _NOTHING), page)
+
+
+_NOTHING = "about:blank"
+
+
+def _named(reference: str) -> str:
+    """Return the Content-ID that a reference means; many mailers do not encode it as a URL."""
+    return unquote(html.unescape(reference)).lower()
+
+
+class _Room:
+    """How much of images a page still takes."""
+
+    def __init__(self) -> None:
+        self._bytes, self._pixels = MAX_INLINE_BYTES, MAX_INLINE_PIXELS
+
+    def has(self, media_type: str, content: bytes) -> bool:
+        """Tell whether there is room for this image, and take it."""
+        size = pixels(content)
+        if size is None and media_type == _SVG and b"data:" not in content.lower():
+            size = 0  # A drawing has no pixels of its own, and this one no pictures in it.
+        if size is None or size > self._pixels or len(content) > self._bytes:
+            return False
+        self._bytes -= len(content)
+        self._pixels -= size
+        return True
+
+    def has_written_out(self, subtype: str, parameters: str, data: str) -> bool:
+        """The same for an image whose bytes stand in the HTML (RFC 2397)."""
+        data = html.unescape(data)
+        content = unquote_to_bytes(data)
+        if parameters.strip().lower().endswith("base64"):
+            try:
+                content = base64.b64decode(content)
+            except (binascii.Error, ValueError):
+                content = b""
+        return self.has(f"image/{subtype.lower()}", content)
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -149,10 +204,12 @@ def _headers(root: email.message.Message) -> tuple[tuple[str, str], ...]:
     return tuple((_shown(name), decoded(value)) for name, value in root.raw_items())[:MAX_FIELDS]
 
 
-def _first(leaves: list[email.message.Message], parts: tuple[Part, ...], media_type: str) -> str | None:
+def _first(
+    leaves: list[email.message.Message], parts: tuple[Part, ...], media_type: str, is_cut: bool
+) -> str | None:
     for leaf, part in zip(leaves, parts, strict=True):
         if part.media_type == media_type and not part.is_attachment:
-            return _text(leaf)[:MAX_TEXT_CHARS]
+            return cut(_text(leaf, is_cut), MAX_TEXT_CHARS)
     return None
 
 
@@ -194,18 +251,32 @@ def _content(leaf: email.message.Message) -> bytes:
         content = leaf.get_payload(decode=True)
     except (ValueError, LookupError):
         content = None
+    if any(isinstance(each, email.errors.InvalidBase64LengthDefect) for each in leaf.defects):
+        # Cut within four letters: the library gives up on all of it.
+        letters = _NOT_BASE64.sub("", str(leaf.get_payload()))
+        content = base64.b64decode(letters[: len(letters) // 4 * 4])
     return content if isinstance(content, bytes) else b""
 
 
-def _text(leaf: email.message.Message) -> str:
+def _text(leaf: email.message.Message, is_cut: bool) -> str:
     content = _content(leaf)
     charset = str(leaf.get_param("charset", "utf-8") or "utf-8")
     for each in (charset, "utf-8"):
         try:
-            return content.decode(each).replace("\r\n", "\n")
+            return _decoded(content, each, is_cut).replace("\r\n", "\n")
         except (LookupError, ValueError):
             continue
     return content.decode("latin-1").replace("\r\n", "\n")
+
+
+def _decoded(content: bytes, charset: str, is_cut: bool) -> str:
+    try:
+        return content.decode(charset)
+    except UnicodeDecodeError as problem:
+        # Half a character at the end of what is looked at is no reason to doubt the charset.
+        if not is_cut or problem.start < len(content) - _CHARACTER_BYTES:
+            raise
+        return content[: problem.start].decode(charset)
 
 
 def decoded(value: object) -> str:
@@ -225,7 +296,7 @@ def decoded(value: object) -> str:
 def _shown(text: str) -> str:
     """Return a text on one line, without what is no character, and not without end."""
     clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return _BREAKS.sub(" ", clean)[:MAX_FIELD_CHARS].strip()
+    return cut(_BREAKS.sub(" ", clean), MAX_FIELD_CHARS).strip()
 
 
 def safe_name(given: str, number: int, media_type: str) -> str:
@@ -235,5 +306,5 @@ def safe_name(given: str, number: int, media_type: str) -> str:
     kept = kept.strip(" .")
     if len(kept) > MAX_NAME_CHARS:
         stem, dot, ending = kept.rpartition(".")
-        kept = f"{stem[: MAX_NAME_CHARS - 20]}{dot}{ending[:19]}" if dot else kept[:MAX_NAME_CHARS]
+        kept = f"{cut(stem, MAX_NAME_CHARS - 20)}{dot}{cut(ending, 19)}" if dot else cut(kept, MAX_NAME_CHARS)
     return kept or f"part-{number}{mimetypes.guess_extension(media_type) or '.bin'}"

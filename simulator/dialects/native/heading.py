@@ -80,14 +80,24 @@ def _encoded(value: str, first: int) -> str:
 def _broken(line: str) -> list[str]:
     """Break a long line at blanks, which begin the next line then."""
     lines: list[str] = []
-    while len(line) > LINE_CHARS:
-        places = [found.start() for found in _BREAK.finditer(line, line.find(":") + 2 if not lines else 1)]
-        if not places:
+    begin, last = 0, None
+    """Where the line that is being made begins, and the last place in it where it may end."""
+    for found in _BREAK.finditer(line, line.find(":") + 2):
+        if len(line) - begin <= LINE_CHARS:
             break
-        at = max((place for place in places if place <= LINE_CHARS), default=places[0])
-        lines.append(line[:at])
-        line = line[at:]
-    return [*lines, line]
+        place = found.start()
+        if last is not None and place - begin > LINE_CHARS:
+            lines.append(line[begin:last])
+            begin, last = last, None
+        if place - begin <= LINE_CHARS:
+            last = place
+        else:
+            lines.append(line[begin:place])
+            begin = place
+    if last is not None and len(line) - begin > LINE_CHARS:
+        lines.append(line[begin:last])
+        begin = last
+    return [*lines, line[begin:]]
 
 
 def _joined(lines: Sequence[str]) -> bytes:

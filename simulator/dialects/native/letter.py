@@ -47,6 +47,12 @@ _FIELD_NAME = re.compile(r"[!-9;-~]+")
 _MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
 
+#: So much is written of names and free text, for writing it takes a while: characters of all header fields, of all
+#: file names and Content-IDs, and attachments.
+MOST_HEADING_CHARS = 256 * 1024
+MOST_NAMING_CHARS = 64 * 1024
+MOST_ATTACHMENTS = 1_000
+
 #: Fields whose values have a grammar: no encoded words may stand just anywhere in them.
 _STRUCTURED = frozenset(HeaderRegistry().registry)
 
@@ -177,6 +183,21 @@ def _attachment(data: object, where: str) -> Attachment:
         content=from_base64(content, f'{where}: "content"'),
         content_id=None if content_id is None else line(content_id, f'{where}: "content_id"').strip("<>"),
     )
+
+
+def check_size(letter: Letter) -> None:
+    """Refuse a letter that nobody could write in a reasonable time. Raise `Malformed`."""
+    names = (name for name, _ in (letter.from_, *letter.to, *letter.cc, *letter.bcc))
+    heading_chars = len(letter.subject) + sum(map(len, names))
+    heading_chars += sum(len(name) + len(value) for name, value in letter.headers)
+    naming_chars = sum(len(each.filename) + len(each.content_id or "") for each in letter.attachments)
+    for what, count, most in (
+        ("subject, names and headers have {} characters", heading_chars, MOST_HEADING_CHARS),
+        ("file names and Content-IDs have {} characters", naming_chars, MOST_NAMING_CHARS),
+        ("there are {} attachments", len(letter.attachments), MOST_ATTACHMENTS),
+    ):
+        if count > most:
+            raise Malformed(f"{what.format(count)}; {most} are possible", Reason.TOO_LARGE)
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -20,9 +20,18 @@ from simulator.dialects.native.fields import (
     text,
 )
 from simulator.dialects.native.keys import take_key
-from simulator.dialects.native.letter import fields_of, message_id_of, once, read_letter, write
+from simulator.dialects.native.letter import check_size, fields_of, message_id_of, once, read_letter, write
 from simulator.provider.answer import Reason, Refused
-from simulator.provider.message import Form, Submission, digest, from_bytes, header
+from simulator.provider.message import (
+    HEADER_LIMIT_BYTES,
+    Form,
+    Submission,
+    bounded,
+    digest,
+    from_bytes,
+    header,
+    shortened,
+)
 
 RAW_KEYS = frozenset({"from", "to", "raw"})
 
@@ -78,6 +87,7 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
     if "raw" in data:
         return _raw_mail(data, key, fingerprint)
     letter = read_letter(data)
+    check_size(letter)
     message_id = message_id_of(letter, key=key, fingerprint=fingerprint, host=host)
     if letter.attachments:
         # What cannot be written must be refused now, not found out when somebody asks for the message.
@@ -95,8 +105,9 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
         fingerprint=fingerprint,
         sha256=fingerprint,
         message_id=message_id,
-        headers=fields,
-        subject=letter.subject,
+        # The whole of them is in the body; what the ledger keeps in mind has a bound.
+        headers=fields if len(canonical) <= HEADER_LIMIT_BYTES else bounded(fields),
+        subject=shortened(letter.subject),
     )
 
 

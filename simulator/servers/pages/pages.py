@@ -6,6 +6,7 @@ and style, may be framed by nobody, and shows HTML of mails only in a sandbox (`
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -201,7 +202,7 @@ class Pages:
         return {
             "mail": mail,
             "mail_events": self._events(asked, acceptance.id),
-            "anatomy": parts.shown(anatomy.take_apart(raw or b"")),
+            "anatomy": parts.shown(await asyncio.to_thread(anatomy.take_apart, raw or b"")),
             "mail_attempts": [
                 attempts.shown(each)
                 for each in reversed(tried.found)

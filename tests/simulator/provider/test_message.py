@@ -7,16 +7,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.provider.message import (
+    HEADER_LIMIT_BYTES,
     HEADER_LIMIT_LINES,
     SUBJECT_LIMIT_CHARS,
     Moment,
     _read_any,
     _read_plain,
+    bounded,
     digest,
     from_bytes,
     header,
     read_headers,
     readable,
+    shortened,
 )
 
 
@@ -84,7 +87,25 @@ def test_a_subject_is_read_up_to_a_bound() -> None:
     long = from_bytes(raw, dialect="smtp", sender="", recipients=("a@x",))
 
     assert 200 < len(long.subject) <= SUBJECT_LIMIT_CHARS
-    assert set(long.subject[:200]) == {"ü"}
+    assert set(long.subject) == {"ü"}
+
+
+@pytest.mark.parametrize("last", ["e\u0301", "👩\u200d👧", "=?utf-8?q?x?=", "=?utf-8?b?w7w=?="])
+def test_a_subject_ends_with_a_whole_character_or_word(last: str) -> None:
+    """Wherever the bound falls."""
+    for size in range(1, len(last)):
+        begun = "x" * (SUBJECT_LIMIT_CHARS - size)
+        assert shortened(begun + last) == begun
+    assert shortened("=?" * SUBJECT_LIMIT_CHARS) == "=?" * (SUBJECT_LIMIT_CHARS // 2)
+
+
+def test_so_much_of_the_fields_is_kept() -> None:
+    """The first ones whole, of the one that is too much its beginning."""
+    many = tuple((f"X-{number}", "y") for number in range(HEADER_LIMIT_LINES + 1))
+    large = (("A", "x" * HEADER_LIMIT_BYTES), ("B", "y"))
+
+    assert bounded(many) == many[:-1]
+    assert bounded(large) == (("A", "x" * (HEADER_LIMIT_BYTES - 1)),)
 
 
 HEADS = st.lists(

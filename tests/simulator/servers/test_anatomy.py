@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import quopri
 import zipfile
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from simulator.servers import anatomy
 from simulator.servers.anatomy import Anatomy, content_of, safe_name, take_apart, with_images
+from tests.simulator.servers.test_pixels import png
 
-PNG = b"\x89PNG\r\n\x1a\n"
+PNG = png(3, 2)
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert()'/>"
 
 
 def multipart(*parts: bytes, kind: bytes = b"mixed", boundary: bytes = b"b") -> bytes:
@@ -23,13 +26,19 @@ def multipart(*parts: bytes, kind: bytes = b"mixed", boundary: bytes = b"b") -> 
     return b"Subject: x\r\n" + head + b"\r\n" + body + b"--" + boundary + b"--\r\n"
 
 
-def image(cid: bytes, content: bytes = b"iVBORw0KGgo=") -> bytes:
-    return (
-        b"Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\nContent-ID: <"
+def image(cid: bytes, content: bytes = PNG, kind: bytes = b"image/png") -> bytes:
+    head = (
+        b"Content-Type: "
+        + kind
+        + b"\r\nContent-Transfer-Encoding: base64\r\nContent-ID: <"
         + cid
         + b">\r\n\r\n"
-        + content
     )
+    return head + base64.b64encode(content)
+
+
+def written_out(content: bytes, kind: str = "image/png") -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def test_headers_text_html_and_attachments() -> None:
@@ -158,7 +167,7 @@ def test_images_of_the_mail_are_put_into_its_html() -> None:
     raw = multipart(
         b"Content-Type: text/html\r\n\r\n<img src=cid:a@x><img src='cid:B@x'><img src=\"cid:none\">",
         image(b"a@x"),
-        image(b"a@x", b"AAAA"),
+        image(b"a@x", png(9, 9)),
         image(b"b@x"),
         b"Content-Type: text/html\r\nContent-ID: <none>\r\n\r\n<script>1</script>",
         kind=b"related",
@@ -168,11 +177,59 @@ def test_images_of_the_mail_are_put_into_its_html() -> None:
 
     assert with_images(html, raw).split("<img") == [
         "",
-        " src=data:image/png;base64,iVBORw0KGgo=>",
-        " src='data:image/png;base64,iVBORw0KGgo='>",
+        f" src={written_out(PNG)}>",
+        f" src='{written_out(PNG)}'>",
         ' src="about:blank">',
     ]
     assert content_of(raw, 1) == (take_apart(raw).parts[1], PNG)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        (b"a/b", "cid:a/b"),
+        (b"../../../x", "cid:../../../x"),
+        (b"a b&c@x", "cid:a%20b&amp;c%40x"),
+        (b"100%@x", "cid:100%25@x"),
+    ],
+)
+def test_an_image_is_found_under_any_name(name: bytes, reference: str) -> None:
+    """Names with slashes, and names written as RFC 2392 wants them or as mailers do."""
+    assert with_images(reference, multipart(image(name), kind=b"related")) == written_out(PNG)
+
+
+def test_a_drawing_is_an_image_like_any_other() -> None:
+    """Scripts in it do not run where a browser shows it as an image; the page around it forbids them anyway."""
+    raw = multipart(image(b"a", SVG, b"image/svg+xml"), kind=b"related")
+
+    assert with_images("cid:a", raw) == written_out(SVG, "image/svg+xml")
+
+
+BOMB = png(10_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("html", "part"),
+    [
+        pytest.param("cid:a", image(b"a", BOMB), id="by Content-ID"),
+        pytest.param("cid:a", image(b"a", BOMB, b"image/svg+xml"), id="under a wrong type"),
+        pytest.param("cid:a", image(b"a", b"<svg><image href='data:image/png;base64,AA'/></svg>", b"image/svg+xml"), id="in a drawing"),
+        pytest.param("cid:a", image(b"a", b"\0\0\0 ftypavif", b"image/avif"), id="nobody knows"),
+        pytest.param(written_out(BOMB), image(b"a"), id="written out"),
+        pytest.param(written_out(BOMB).replace("+", "&#43;").replace("=", "%3D"), image(b"a"), id="written out oddly"),
+    ],
+)  # fmt: skip
+def test_an_image_bomb_is_not_put_into_a_page(html: str, part: bytes) -> None:
+    """Some bytes that a browser would unpack to four hundred megabytes; here nobody unpacks them at all."""
+    assert with_images(html, multipart(part, kind=b"related")) == "about:blank"
+
+
+def test_many_images_are_a_bomb_too() -> None:
+    """Each of them is small enough; together they are not."""
+    raw = multipart(*[image(b"%d" % number, png(4_000, 2_500)) for number in range(4)], kind=b"related")
+    shown = with_images(" ".join(f"cid:{number}" for number in range(4)), raw).split(" ")
+
+    assert [each[:4] for each in shown] == ["data", "data", "abou", "abou"]
 
 
 def test_images_in_html_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +238,41 @@ def test_images_in_html_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = multipart(image(b"a"), kind=b"related")
 
     assert with_images("cid:a", raw) == "about:blank"
+
+
+@pytest.mark.parametrize("more", range(5))
+@pytest.mark.parametrize("charset", ["utf-8", "gb18030", "euc-jp"])
+@pytest.mark.parametrize("encoding", ["8bit", "base64", "quoted-printable"])
+def test_a_text_that_is_cut_is_cut_between_characters(
+    encoding: str, charset: str, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a character at the end would make nonsense of all of it."""
+    head = f"Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode()
+    words = "愛" * 200
+    plain = words.encode(charset)
+    monkeypatch.setattr(anatomy, "MAX_BYTES", len(head) + 100 + more)
+    encoded = {
+        "8bit": plain,
+        "base64": base64.b64encode(plain),
+        "quoted-printable": quopri.encodestring(plain),
+    }
+    found = take_apart(head + encoded[encoding])
+
+    assert found.trouble == f"only the first {anatomy.MAX_BYTES} bytes are shown"
+    assert found.text
+    assert words.startswith(found.text.rstrip("=0123456789ABCDEF"))
+
+
+def test_what_is_shown_in_part_ends_with_a_whole_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A header field, a text, the name of a file."""
+    monkeypatch.setattr(anatomy, "MAX_FIELD_CHARS", 10)
+    monkeypatch.setattr(anatomy, "MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr(anatomy, "MAX_NAME_CHARS", 10)
+    family = "👩\u200d👩\u200d👧"
+
+    found = take_apart(f"Subject: {family * 3}\r\n\r\n{family * 3}".encode())
+    assert (found.headers[0][1], found.text) == (family * 2, family * 2)
+    assert safe_name("ẹ\u0301" * 9, 1, "text/plain").encode("utf-8")
 
 
 EVIL_NAMES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from email import message_from_bytes
 from email.policy import default
 
@@ -83,6 +84,18 @@ def test_long_fields_are_broken_where_it_does_no_harm() -> None:
     for field in (to, subject):
         assert len(lines_of(field)) > 3
         assert all(len(line) <= heading.LINE_CHARS for line in lines_of(field))
+
+
+def test_a_monstrous_field_is_broken_in_no_time() -> None:
+    """Each blank is looked at once: ten times the text takes ten times as long, not a hundred times."""
+    took_s = []
+    for size in (100_000, 1_000_000):
+        began = time.process_time()
+        field = heading.words("Subject", "a b " * (size // 4) + "c")
+        took_s.append(time.process_time() - began)
+        assert all(len(line) <= heading.LINE_CHARS for line in lines_of(field))
+
+    assert took_s[1] < 40 * max(took_s[0], 0.001)
 
 
 def test_what_has_a_grammar_is_left_as_it_is() -> None:

@@ -12,7 +12,7 @@ from simulator.client import ControlClient, Told
 from simulator.servers import feed
 from simulator.servers.control import stream as module
 from simulator.servers.control.stream import EVENTS
-from tests.simulator.running import Running, Sender, ask, mail, request
+from tests.simulator.running import Running, Sender, ask, mail, raw_mail, request
 from tests.simulator.servers.control.test_app import sections
 
 
@@ -48,6 +48,17 @@ def test_a_mail_is_told_when_it_is_kept(
     assert by_name["attempt"] == control.attempts()[0]
     assert (by_name["decision"]["rules"], by_name["decision"]["stage"]) == (["wait a bit"], "accept")
     assert "plan" in by_name
+
+
+def test_bytes_that_are_no_characters_do_not_end_the_stream(
+    simulator: Running, control: ControlClient, heard: Iterator[Told]
+) -> None:
+    """KOI8 without any encoding in subject and text, then a mail that shows that somebody still listens (mailcatcher#201)."""
+    for subject in (b"\xcf\xf0\xe8\xe2\xe5\xf2", b"\xed\xa0\x80\xff", b"sound"):
+        ask(simulator, request(raw_mail(b"Subject: " + subject + b"\r\n\r\n\xcf\xf0\r\n", "ada@example.com")))
+
+    subjects = [until(heard, "acceptance")[-1].data["subject"] for _ in range(3)]
+    assert [each.strip("\ufffd") for each in subjects] == ["", "", "sound"]
 
 
 def test_what_is_changed_by_the_control_api_is_told(

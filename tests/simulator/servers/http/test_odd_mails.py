@@ -58,6 +58,7 @@ MAILS: dict[str, bytes] = {
     "a slash in Content-ID (maildev 430)": with_parts(part("a/b")),
     "Content-ID twice (smtp4dev 1874)": with_parts(part("same", b"1"), part("same", b"2")),
     "script in the subject (smtp4dev 1148)": b"Subject: <svg/onload=alert()>\r\n\r\na < b\r\n",
+    "no From (mailpit 209)": b"To: ada@example.com\r\nSubject: from nobody\r\n\r\nx\r\n",
     "8-bit subject (mailcatcher 201)": b"Subject: \xcf\xf0\xe8\xe2\xe5\xf2\r\n\r\n\xcf\xf0\r\n",
     "iso-2022-jp (mailpit 318)": b"Subject: =?iso-2022-jp?B?GyRCIQ==?=\r\nContent-Type: text/plain; charset=iso-2022-jp\r\n\r\n\x1b$B\r\n",
     "an unknown charset": b"Subject: =?klingon?B?4pyT?=\r\nContent-Type: text/plain; charset=klingon\r\n\r\nx\r\n",
@@ -92,6 +93,27 @@ def test_an_odd_mail_is_kept_as_it_is(simulator: Running, name: str) -> None:
         assert control.messages(to="ada@example.com") == [message]
     assert look_up(simulator, "/v1/emails?idempotency_key=odd").json["data"][0]["id"] == seen.json["id"]
     assert is_yes(ask(simulator, SEND))
+
+
+def test_fields_without_end_are_refused(simulator: Running) -> None:
+    """Writing them would take longer than anybody waits."""
+    seen = ask(simulator, request(mail(subject="s" * 300_000)))
+
+    assert (seen.status, seen.json["code"]) == (413, "too_large")
+    assert "300000 characters" in seen.json["detail"]
+
+
+def test_addresses_without_end_are_kept_in_mind_up_to_a_bound(simulator: Running) -> None:
+    """The message has all of them; the header fields in the ledger, which holds thousands of mails, do not."""
+    to = [f"person{number}@{'x' * 50}.example" for number in range(5_000)]
+    seen = ask(simulator, request(mail(to=to)))
+
+    assert len(seen.json["accepted"]) == 5_000
+    with simulator.control() as control:
+        assert b"person4999@" in control.raw(seen.json["id"])
+    acceptance = simulator.service.provider.accounts["default"].ledger.get(seen.json["id"])
+    assert acceptance is not None
+    assert 0 < sum(len(name) + len(value) for name, value in acceptance.headers) <= 256 * 1024
 
 
 @pytest.mark.parametrize(

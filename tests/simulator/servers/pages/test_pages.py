@@ -208,6 +208,18 @@ def test_everything_a_sender_wrote_is_text(
     assert "&lt;script&gt;" in pages[0]
 
 
+def test_an_angle_bracket_hides_nothing(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
+    """Nor does a mail without From and To, or a subject in no charset at all (smtp4dev#1937, mailpit#209, mailcatcher#201)."""
+    raw = b"Subject: \xcf\xf0\xe8 1 <2\r\n\r\na < b and <c> & the rest\r\n"
+    id_ = str(ask(simulator, request(raw_mail(raw, "ada@example.com"))).json["id"])
+    page = web.get("/", params={"mail": id_}).text
+
+    assert '<pre class="text">a &lt; b and &lt;c&gt; &amp; the rest' in page
+    assert "\ufffd\ufffd\ufffd 1 &lt;2" in page
+
+
 def test_no_script_or_style_is_within_the_page(
     simulator: Running, control: ControlClient, web: httpx.Client
 ) -> None:

@@ -184,6 +184,10 @@ CASES = [
             ("MAIL FROM:<jürgen@x.example> SMTPUTF8\r\n".encode(), b"250 "),
         ],
     ),
+    case(
+        "SMTP-Smuggling-Tools PR#4: a message that ends with CR CR LF",
+        says=[*TO_DATA, (b"Subject: x\r\n\r\nhello\r\r\n.\r\n", b"554 5.6.0 "), (NOOP, b"250 ")],
+    ),
     case("smtp-server#49: a message that stops", says=[*TO_DATA, (b"Subject: x\r\n\r\nand th", None)]),
     case(
         "smtp-connection#22: a mail within a mail",

@@ -121,6 +121,7 @@ def test_bodies_arrive_in_the_ledger_as_they_were_sent(bodies: list[bytes]) -> N
         b"\r\n.\r",
         b"\r\n\0.\r\n",
         b"\r\n.\0\r\n",
+        b"\r\r\n",
         b"\r\r\n.\r\r\n",
         b"\n\r\n.\n\r\n",
         b"\r\n..\r\n",
