@@ -31,6 +31,7 @@ from rich.table import Table
 
 from scenarios import plugin, report
 from scenarios.adapter import GROUPS, SenderError, SenderFile, can_find_escaped, kill_groups, read_sender
+from scenarios.databases import PLACES, DatabaseError, Server, server_of
 from scenarios.mail import Mail
 from scenarios.promises import PROFILES, Level, Promise, on_profiles, selected
 from scenarios.service import Service, ServiceError
@@ -132,6 +133,11 @@ def main() -> None:
     is_flag=True,
     help="Play crash points one by one, also those that are one and the same: several times as long.",
 )
+@click.option(
+    "--database",
+    metavar="DSN",
+    help="postgresql://… or mysql://…: each scenario gets a place of its own there, in place of an SQLite file.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of contents and dice.")
 @click.option(
     "--report",
@@ -159,6 +165,7 @@ def certify(
     quick: bool | None,
     size: str | None,
     every: bool,
+    database: str | None,
     seed: int,
     directory: Path,
     jobs: int,
@@ -192,9 +199,13 @@ def certify(
                 [(promise.id_on(wire), promise.level, promise.requirement) for promise, wire in wanted],
             )
             return
+        server = None if database is None else server_for(file, database)
+        if server is not None:
+            server.check()
         plugin.check_report(directory)
-        with no_process_left():
+        with no_place_left(server), no_process_left():
             arguments = ["--seed", str(seed), "--report", str(directory)]
+            arguments += ["--database", database] if database else []
             arguments += ["--sender", str(sender)] if sender else []
             arguments += [word for each in profile for word in ("--profile", each)]
             arguments += ["--select", select] if select else []
@@ -202,14 +213,16 @@ def certify(
             chosen = size or ("full" if quick is False else "quick")
             arguments += ["--size", chosen] if chosen != "quick" else []
             arguments += ["--every"] if every else []
-            if chosen != "quick" and file.path == plugin.DEFAULT_SENDER:
+            if chosen != "quick" and server is None and file.path == plugin.DEFAULT_SENDER:
                 names = [promise.name for promise, _ in wanted if "python-world" in promise.presumes]
                 arguments += [
                     "--journal",
                     str(play_matrix(console, chosen, names, directory, every=every, players=players)),
                 ]
-            code = run(console, file, profile or file.profiles, arguments, wanted, jobs, directory)
-    except (SenderError, ServiceError, ControlError, plugin.ReportError, OSError) as error:
+            code = run(
+                console, file, profile or file.profiles, arguments, wanted, jobs, directory, server=server
+            )
+    except (SenderError, ServiceError, ControlError, DatabaseError, plugin.ReportError, OSError) as error:
         click.echo(f"certify: {error}", err=True)
         code = 2
     except KeyboardInterrupt:
@@ -218,6 +231,34 @@ def certify(
         click.echo(f"certify: interrupted; {left} is left running", err=True)
         code = 130
     sys.exit(code)
+
+
+def server_for(file: SenderFile, database: str) -> Server:
+    """Return the server on which this sender is certified. Raises `DatabaseError` or `SenderError`."""
+    server = server_of(database)
+    texts = (
+        *(*file.start, *file.enqueue.command, *file.enqueue.process, *file.reset),
+        *(value for _, value in file.env),
+    )
+    if not any("{database_url}" in each for each in texts):
+        raise SenderError(
+            f"{file.path}: no command and no [env] names {{database_url}}, so --database would change nothing; "
+            'right would be something like DATABASE_URL = "{database_url}" in [env]'
+        )
+    return server
+
+
+@contextmanager
+def no_place_left(server: Server | None) -> Iterator[None]:
+    """Give the places of this run a name of their own, and drop those that are left in the end."""
+    if server is None:
+        yield
+        return
+    with surroundings(PLACES, f"mailproof_{os.getpid()}"):
+        try:
+            yield
+        finally:
+            server.clear()
 
 
 @contextmanager
@@ -263,13 +304,16 @@ def run(
     wanted: Sequence[tuple[Promise, str]],
     jobs: int,
     directory: Path,
+    *,
+    server: Server | None = None,
 ) -> int:
     """Look at the sender, run the scenarios, show and write the results; return the exit code."""
     count = len(wanted)
     # One at a time needs no process beside this one.
     workers = 0 if min(jobs, count) == 1 else min(jobs, count)
+    database = "" if server is None else f", on {server.check()}"
     console.print(
-        f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}: "
+        f"[bold]{escape(file.name)}[/] on {' and '.join(profiles)}{database}: "
         f"{count} promise{'s' if count != 1 else ''}, {jobs} scenario{'s' if jobs != 1 else ''} at once"
     )
     for hint in file.hints:
@@ -278,7 +322,7 @@ def run(
         # What is skipped, or played in the simulated world, needs no process of this sender.
         played = {wire for promise, wire in wanted if _is_staged(promise, file)}
         if played:
-            try_out(file, [wire for wire in profiles if wire in played], Path(temporary))
+            try_out(file, [wire for wire in profiles if wire in played], Path(temporary), server)
         # Plugins that happen to be installed must not change what a certificate means.
         with Live(console, count) as live, surroundings("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"):
             results = plugin.Results(on_result=live.show)
@@ -367,7 +411,7 @@ def _is_staged(promise: Promise, file: SenderFile) -> bool:
     return "python-world" not in promise.presumes and file.abilities.issuperset(promise.presumes)
 
 
-def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path) -> None:
+def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path, server: Server | None = None) -> None:
     """Start the sender once on each wire and hand it one mail, so that what cannot work is said once."""
     place = workdir / "first-look"
     place.mkdir()
@@ -375,7 +419,9 @@ def try_out(file: SenderFile, profiles: Sequence[str], workdir: Path) -> None:
         for profile in profiles:
             room = place / profile
             room.mkdir()
-            rehearsal = Rehearsal(file=file, profile=profile, seed=0, name=f"first-look-{profile}")
+            rehearsal = Rehearsal(
+                file=file, profile=profile, seed=0, name=f"first-look-{profile}", database=server
+            )
             with Stage(service, rehearsal, room) as stage:
                 stage.start()
                 probe: Mail = stage.mail("first-look")

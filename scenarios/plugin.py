@@ -20,6 +20,7 @@ import pytest
 from scenarios import report
 from scenarios.adapter import SenderError, SenderFile, read_sender
 from scenarios.clock import now
+from scenarios.databases import DatabaseError, Server, server_of
 from scenarios.promises import BY_NAME, Promise, selected
 from scenarios.service import Service, ServiceError
 from scenarios.stage import Broken, Invalid, Rehearsal, Stage
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 DEFAULT_SENDER = Path(__file__).parent / "senders" / "reference.toml"
 PROPERTY = "mailproof"
 RESULTS = "mailproof-results"
+#: Said of the simulated world where a server was given.
+ONLY_EMBEDDED = "the simulated world has SQLite only: run it without --database"
 #: Fixtures on which a promise is put to the test: real processes, or the simulated world.
 PLACES = ("stage", "matrix")
 
@@ -134,6 +137,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="play crash points one by one that are one and the same",
     )
     group.addoption("--journal", default=None, metavar="FILE", help="what of the matrix is played already")
+    group.addoption(
+        "--database",
+        default=None,
+        metavar="DSN",
+        help="a server on which each scenario gets a place of its own",
+    )
     group.addoption("--seed", type=int, default=1, help="seed of contents and dice (default: 1)")
     group.addoption("--report", default=None, metavar="DIR", help="write certificate and report into DIR")
 
@@ -149,8 +158,22 @@ def pytest_configure(config: pytest.Config) -> None:
             check_report(Path(directory))
         except ReportError as error:
             raise pytest.UsageError(str(error)) from None
+    if not is_worker and (server := server_in(config)) is not None:
+        try:
+            config.stash[DATABASE] = server.check()
+        except DatabaseError as error:
+            raise pytest.UsageError(str(error)) from None
     if not is_worker and config.pluginmanager.get_plugin(RESULTS) is None:
         config.pluginmanager.register(Results(), RESULTS)
+
+
+def server_in(config: pytest.Config) -> Server | None:
+    """Return the database server of `--database`. Raises `pytest.UsageError`."""
+    given = config.getoption("--database")
+    try:
+        return server_of(given) if given else None
+    except DatabaseError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def sender_of(config: pytest.Config) -> SenderFile:
@@ -242,7 +265,7 @@ def pytest_runtest_makereport(
     if isinstance(error, Broken):
         told["status"] = "fail"
         made.longrepr = str(error)
-    elif isinstance(error, Invalid | SenderError | ServiceError | ControlError):
+    elif isinstance(error, Invalid | SenderError | ServiceError | ControlError | DatabaseError):
         told |= {"status": "error", "reason": str(error)}
         made.longrepr = f"{type(error).__name__}: {error}"
     elif error is not None and not isinstance(error, pytest.skip.Exception):
@@ -258,6 +281,8 @@ def pytest_runtest_makereport(
 
 
 STAGE: pytest.StashKey[Stage | Matrix] = pytest.StashKey()
+#: Name and version of the server that was given.
+DATABASE: pytest.StashKey[str] = pytest.StashKey()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -312,22 +337,28 @@ def certificate_of(config: pytest.Config, results: Results) -> dict[str, Any]:
             policy=file.policy,
             profiles=profiles,
             hints=file.hints,
+            database=config.stash.get(DATABASE, report.EMBEDDED),
         ),
         results=list(results.results.values()),
         seed=seed,
         began_at=results.began_at,
         ended_at=now().isoformat(),
         complete=pattern is None and not quick,
-        replay=replay_command(config, ("--sender", "--select", "--profile", "--quick", "--size", "--every")),
-        replay_one=replay_command(config, ("--sender", "--size", "--every")),
+        replay=replay_command(
+            config, ("--sender", "--database", "--select", "--profile", "--quick", "--size", "--every")
+        ),
+        replay_one=replay_command(config, ("--sender", "--database", "--size", "--every")),
     )
 
 
 def replay_command(config: pytest.Config, options: Sequence[str]) -> str:
     """Return the command that runs the same again, with those of these options that were given."""
     words = ["simulator", "certify", "--seed", str(config.getoption("--seed"))]
+    server = server_in(config)
     for option in options:
         match config.getoption(option):
+            case str() if option == "--database" and server is not None:
+                words += [option, server.shown]  # a report is shown around; the password is not
             case None | False | "quick":
                 pass
             case True:
@@ -389,6 +420,7 @@ def stage(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> I
         profile=cue.profile,
         seed=request.config.getoption("--seed"),
         name=cue.id.replace(".", "-"),
+        database=server_in(request.config),
     )
     with Stage(service, rehearsal, tmp_path) as set_up:
         request.node.stash[STAGE] = set_up
@@ -403,6 +435,8 @@ def matrix(request: pytest.FixtureRequest) -> Matrix:
     cue: Cue = request.param
     file = sender_of(request.config)
     _skip_unless_able(cue, file)
+    if request.config.getoption("--database"):
+        pytest.skip(ONLY_EMBEDDED)
     sender = "reference"
     if file.path != DEFAULT_SENDER:
         from scenarios.simulation.python_sender import world_profiles

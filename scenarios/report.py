@@ -41,6 +41,10 @@ class Result:
         return self.promise.id_on(self.profile)
 
 
+#: What a scenario has for a database where none is named.
+EMBEDDED = "SQLite, a file for each scenario"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """Who is certified."""
@@ -53,6 +57,8 @@ class Subject:
     profiles: tuple[str, ...]
     hints: tuple[str, ...] = ()
     """What would make its certification say more or take less time."""
+    database: str = ""
+    """What its scenarios were given as a database: `EMBEDDED`, or name and version of a server."""
 
 
 def certificate(
@@ -90,6 +96,7 @@ def certificate(
             "adapter": sender.adapter,
             "abilities": list(sender.abilities),
             "policy": sender.policy,
+            "database": sender.database,
             "profiles": {profile: guarantee(sender, profile) for profile in sender.profiles},
             "hints": list(sender.hints),
         },

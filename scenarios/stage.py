@@ -11,6 +11,7 @@ import base64
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from scenarios import checks
 from scenarios.adapter import Sender, SenderError, SenderFile, Stopped, fill, free_port
 from scenarios.checks import Finding, Policy
 from scenarios.clock import monotonic_s, now, wait_until
+from scenarios.databases import Server
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
 from scenarios.mail import Mail, differences
 from scenarios.service import Service
@@ -65,6 +67,8 @@ class Rehearsal:
     seed: int
     name: str
     """Of the scenario: goes into its addresses."""
+    database: Server | None = None
+    """Where the scenario gets a place for its database; None: an SQLite file."""
 
 
 class Stage:
@@ -79,6 +83,9 @@ class Stage:
         self.rng = random.Random(f"{rehearsal.seed}/{rehearsal.name}")
         self.policy = _policy(rehearsal.file, rehearsal.profile)
         self._name = rehearsal.name
+        self._server = rehearsal.database
+        self._leaving = ExitStack()
+        self._database_url = f"sqlite:///{workdir / 'outbox.db'}"
         self.workdir = workdir
         self._webhook_port = free_port() if rehearsal.file.webhooks is not None else 0
         self.sender = Sender(file=self.file, places=self._places(), workdir=workdir)
@@ -96,8 +103,15 @@ class Stage:
 
     def __enter__(self) -> Self:
         self.service.fresh()
+        if self._server is not None:
+            self._database_url = self._leaving.enter_context(self._server.place())
         self.sender = Sender(file=self.file, places=self._places(), workdir=self.workdir)
-        self.sender.reset()
+        try:
+            self.sender.reset()
+        except BaseException:
+            # Nobody leaves what was not entered.
+            self._leaving.close()
+            raise
         self.began_at = now()
         return self
 
@@ -105,6 +119,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.sender.close()
+        # After the last process is gone: a session that is still in it would be in the way.
+        self._leaving.close()
 
     def _places(self) -> dict[str, str]:
         return {
@@ -114,7 +130,7 @@ class Stage:
             "api_key": "any-key",
             "smtp_user": "any-user",
             "smtp_password": "any-password",
-            "database_url": f"sqlite:///{self.workdir / 'outbox.db'}",
+            "database_url": self._database_url,
             "workdir": str(self.workdir),
             "webhook_secret": WEBHOOK_SECRET,
             "webhook_port": str(self._webhook_port),

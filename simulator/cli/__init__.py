@@ -285,6 +285,7 @@ def _webhook(service: Service) -> list[tuple[str, str]]:
     is_flag=True,
     help="Everything, and the large matrix in the simulated world; can be taken up again.",
 )
+@click.option("--database", metavar="DSN", help="A server for the sender's database: postgresql://… or mysql://…; default: SQLite files.")  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Seed of the run; the same seed stages the same storms.")
 @click.option("--report", metavar="DIR", help="Where certificate.json, report.html and junit.xml go.")
 @click.option("--list", "list_", is_flag=True, help="List the promises and stop.")

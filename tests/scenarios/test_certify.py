@@ -107,6 +107,12 @@ def test_a_sender_that_cannot_be_judged_is_one_sentence(
         ),
         (["--report", __file__], "simulator: Invalid value for '--report'"),
         (["--sender", "no-such.toml"], "cannot read the sender file"),
+        (["--database", "shop"], "--database is no address of a database; right would be postgresql://"),
+        (["--database", "mysql://u:secret@127.0.0.1:1/"], "mysql://u:***@127.0.0.1:1/: MySQL says"),
+        (
+            ["--sender", str(SENDERS / "tiny.toml"), "--database", "mysql://u@127.0.0.1/"],
+            "no command and no [env] names {database_url}",
+        ),
         (["--sender", str(SENDERS / "tiny_without_keys.toml"), "--profile", "smtp"], "does not name 'smtp'"),
     ],
 )

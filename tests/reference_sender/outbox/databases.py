@@ -22,6 +22,9 @@ POSTGRES_URL = os.environ.get(
 #: By number, not by name: MariaDB lets root in without a password where it came from this machine.
 MYSQL_URL = os.environ.get("MAILPROOF_MYSQL_URL", "mysql://root@127.0.0.1:3306/")
 
+#: Kind of server → where it is.
+ADDRESSES = {"postgresql": POSTGRES_URL, "mysql": MYSQL_URL}
+
 #: Every kind of database that the outbox supports.
 KINDS = ("sqlite", "postgresql", "mysql")
 
