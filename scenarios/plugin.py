@@ -238,6 +238,8 @@ _WEIGHTS = {
     "exhaustive.lookup": 9,
     "exhaustive.at-most-once": 9,
     "exhaustive.at-least-once": 9,
+    "exhaustive.limited": 4,
+    "exhaustive.spare": 4,
     "workers.two": 5,
     "content.large": 4,
     "crash.after-acceptance": 3,

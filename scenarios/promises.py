@@ -464,6 +464,32 @@ PROMISES: tuple[Promise, ...] = (
         fault="every behaviour",
         crash="every crash point",
     ),
+    Promise(
+        name="exhaustive.limited",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where the sender was told a limit",
+            what="the limit is kept by all workers together and each promised mail is accepted exactly once",
+        ),
+        source="RFC 6585 4; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.spare",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where a second provider stands in",
+            what="no mail is accepted twice and none goes over that the first one may have taken",
+        ),
+        source="RFC 9110 9.2.2; RFC 1047; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
 )
 
 BY_NAME: dict[str, Promise] = {promise.name: promise for promise in PROMISES}

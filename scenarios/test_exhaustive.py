@@ -39,3 +39,15 @@ def test_at_most_once_parks_what_nobody_can_know(matrix: Matrix) -> None:
 def test_at_least_once_loses_nothing(matrix: Matrix) -> None:
     """Copies are bounded by the attempts in doubt, and can be told as copies."""
     matrix.judge()
+
+
+@promises("exhaustive.limited")
+def test_a_limit_is_kept_together_and_nothing_is_lost_over_it(matrix: Matrix) -> None:
+    """What all workers let go stays below what was agreed, whoever dies with a part of it in hand."""
+    matrix.judge()
+
+
+@promises("exhaustive.spare")
+def test_who_stands_in_takes_over_no_doubt(matrix: Matrix) -> None:
+    """A mail goes to the other provider only if the first one cannot have it."""
+    matrix.judge()

@@ -8,7 +8,7 @@ unseen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scenarios.simulation.profiles import BY_ID
@@ -38,9 +38,20 @@ class Behaviour:
     """The only profiles in which a sender can come to a good end with it; empty: all of its wire."""
     hook: str = ""
     """How the endpoint takes the webhooks that its terms announce, see `scenarios.simulation.hooks`."""
+    on: str = ""
+    """The wire whose first attempt it hits, where that is not the profile's own: what the provider that stands in does."""
 
     needs_bytes: bool = False
     """It cannot be played at the model level, which knows no requests that wait for each other, and no webhooks."""
+
+    def as_rule(self, wire: str, **when: Any) -> dict[str, Any]:
+        """Return its rule in the plan language, for a profile of this wire; `when`: which attempt of that wire it hits."""
+        return {
+            "name": self.name,
+            "dialect": self.on or wire,
+            **({"times": 1} if self.on else when),
+            **self.rule,
+        }
 
     def has_struck(self, fired: Iterable[str]) -> bool:
         """Tell from the names of the rules that struck in a cell (`2: 503`) whether this did."""
@@ -276,8 +287,33 @@ SMTP: tuple[Behaviour, ...] = (
 # Not here: `failed = "refuse"` (the key is burnt, send another one), for a sender that holds on to its keys can only
 # give up; `in_flight = "process"` and `lied = "release"`, with which the provider itself makes the second copy.
 
+#: The profile in which SMTP stands in for HTTP.
+WITH_A_SPARE = "http-with-spare"
+#: What the main provider says first, so that the other one is asked at all.
+_SHUT = {
+    "name": "the main one is shut",
+    "dialect": "http",
+    "fault": "reply",
+    "stage": "accept",
+    "code": 503,
+    "attempt": 1,
+}
+
+#: All that SMTP can do on the profile's terms, at the provider that stands in.
+SPARE: tuple[Behaviour, ...] = tuple(
+    replace(
+        each,
+        name=f"spare: {each.name}",
+        on="smtp",
+        terms={"rule": [_SHUT]},
+        profiles=(WITH_A_SPARE,),
+    )
+    for each in SMTP
+    if each.rule and not each.terms
+)
+
 BY_WIRE: dict[str, dict[str, Behaviour]] = {
-    "http": {each.name: each for each in HTTP},
+    "http": {each.name: each for each in (*HTTP, *SPARE)},
     "smtp": {each.name: each for each in SMTP},
 }
 

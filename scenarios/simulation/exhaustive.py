@@ -20,9 +20,18 @@ import scenarios
 import simulator
 from scenarios.checks import Finding
 from scenarios.simulation import replay
-from scenarios.simulation.behaviours import BY_WIRE, columns
+from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE
-from scenarios.simulation.matrix import COUNTS, Block, Played, Size, as_line, blocks, from_line
+from scenarios.simulation.matrix import (
+    COUNTS,
+    Block,
+    Played,
+    Size,
+    as_line,
+    blocks,
+    columns_of,
+    from_line,
+)
 from scenarios.simulation.players import run
 from scenarios.simulation.profiles import BY_ID
 from scenarios.stage import Broken, Invalid
@@ -69,6 +78,26 @@ SOMETIMES: Mapping[str, frozenset[str]] = {
     "smtp-at-least-once": frozenset(
         {"an answer was lost", "a second copy", "recovered", "refused for good", "overtaken while frozen"}
     ),
+    "http-limited": frozenset(
+        {
+            "a mail waited for the limit",
+            "an answer was lost",
+            "a key was replayed",
+            "recovered",
+            "refused for good",
+        }
+    ),
+    "http-with-spare": frozenset(
+        {
+            "the spare took a mail",
+            "an answer was lost",
+            "a key was replayed",
+            "recovered",
+            "parked and accepted",
+            "parked and not accepted",
+            "refused for good",
+        }
+    ),
 }
 
 
@@ -79,6 +108,8 @@ PROFILE_OF: Mapping[str, str] = {
     "exhaustive.lookup": "http-lookup-lagging",
     "exhaustive.at-most-once": "smtp-at-most-once",
     "exhaustive.at-least-once": "smtp-at-least-once",
+    "exhaustive.limited": "http-limited",
+    "exhaustive.spare": "http-with-spare",
 }
 
 
@@ -231,16 +262,16 @@ def summary(profile: str, size: Size, played: Iterable[Played], *, keep: int = 5
                 for name, count in counts.items():
                     cell[name] += count
     result.events = dict(sorted(events.items()))
-    result.missing = [*sorted(SOMETIMES[profile] - set(events)), *never_struck(profile, fired)]
+    result.missing = [*sorted(SOMETIMES[profile] - set(events)), *never_struck(profile, fired, size)]
     return result
 
 
-def never_struck(profile: str, fired: Iterable[str]) -> list[str]:
+def never_struck(profile: str, fired: Iterable[str], size: Size) -> list[str]:
     """Return the behaviours whose rule never struck: the column was played in name only."""
     fired, wire = set(fired), BY_ID[profile].wire
     return [
         f"the provider never did {name!r}"
-        for name in columns(profile, wire)
+        for name in columns_of(BY_ID[profile], size)
         if not BY_WIRE[wire][name].has_struck(fired)
     ]
 

@@ -280,7 +280,7 @@ class Run:
     def plan(self, step: Step) -> None:
         """From now on the provider does `name`, `count` times (0: until healed), on the terms that go with it."""
         behaviour = BY_WIRE[self.profile.wire][step.name]
-        rule: dict[str, Any] = {"name": step.name, "dialect": self.profile.wire, **behaviour.rule}
+        rule = behaviour.as_rule(self.profile.wire)
         if step.count and not behaviour.refuses:
             rule["times"] = step.count
         self._has_terms = bool(behaviour.terms)

@@ -48,6 +48,8 @@ class Profile:
     """Keys of a plan besides its rules: `idempotency`, `limits`."""
     sender: Mapping[str, Any] = field(default_factory=dict)
     """Options of the reference sender, besides the times."""
+    shape: str = "one mail"
+    """The smallest shape of a world in which it shows what the profile is about."""
     variant: str = ""
     """The variant of `scenarios.model` that is this design without its code."""
 
@@ -102,15 +104,17 @@ WITH_A_SPARE = Providers(
     routes=(Route(to=("main", "spare")),),
 )
 
-#: Profiles that are played only where somebody asks for them: they are about limits, and mails do not differ by them.
+#: Profiles of the gate: how much may pass, and where to. Of these the matrix plays less, see `matrix.FEW`.
 LIMITED: tuple[Profile, ...] = (
     Profile(
         id="http-limited",
         wire="http",
         policy=Policy.EXACTLY_ONCE,
         # A little more than the sender keeps to: what it lets go a second apart may arrive a little closer together.
-        provider={"limits": {"rate_per_s": 0.2, "burst": 3}},
-        sender={"policy": "resend-same-key", "rate_per_s": 0.2, "rate_burst": 2, "rate_reserve": 0.0},
+        provider={"limits": {"rate_per_s": 0.2, "burst": 2}},
+        sender={"policy": "resend-same-key", "rate_per_s": 0.2, "rate_burst": 1, "rate_reserve": 0.0},
+        # More at once than either lets pass: who does not wait is refused.
+        shape="three recipients",
         variant="keys-honoured",
     ),
     Profile(
@@ -118,7 +122,14 @@ LIMITED: tuple[Profile, ...] = (
         wire="http",
         # What the spare loses the answer of nobody can know.
         policy=Policy.AT_MOST_ONCE,
-        sender={"policy": "resend-same-key", "providers": WITH_A_SPARE, "breaker_failures": 1},
+        sender={
+            "policy": "resend-same-key",
+            "providers": WITH_A_SPARE,
+            "breaker_failures": 1,
+            # Longer than a poll: a mail that the main provider refused for now comes back while it is shut.
+            "breaker_pause_s": 40.0,
+            "breaker_pause_cap_s": 60.0,
+        },
         variant="keys-honoured",
     ),
 )

@@ -9,9 +9,10 @@ import pytest
 
 from scenarios.model import VARIANTS
 from scenarios.simulation.machine import Schedule, Step
-from scenarios.simulation.profiles import BY_ID, PROFILES
+from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.replay import look
 from scenarios.simulation.senders import Disk
+from scenarios.simulation.zoo.visit import ALL
 from tests.house.places import ROOT
 from tests.scenarios.simulation import planted
 
@@ -25,7 +26,7 @@ def row_of(name: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("profile", [each.id for each in PROFILES])
+@pytest.mark.parametrize("profile", list(BY_ID))
 def test_every_profile_has_its_claim(profile: str) -> None:
     """Who passes a profile must be able to read what that means."""
     assert row_of(profile)
@@ -39,6 +40,14 @@ def test_every_variant_says_what_it_is_guilty_of(variant: object) -> None:
 
     assert {each for each in ("duplicated", "misreported", "lost", "stuck") if each in last} == guilty
     assert guilty or "nothing" in last
+
+
+def test_the_zoo_is_as_large_as_the_page_says() -> None:
+    """Every bad sender has a sin of its own."""
+    said = re.search(r"with one sin, (\d+) times", PAGE)
+
+    assert said is not None
+    assert int(said[1]) == len(ALL)
 
 
 @pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")

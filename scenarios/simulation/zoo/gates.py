@@ -151,8 +151,6 @@ WITH_A_BOLD_SPARE = replace(
     WITH_A_SPARE,
     options={**WITH_A_SPARE.options, "spare": {**WITH_A_SPARE.options["spare"], "policy": "at-least-once"}},
 )
-#: So long that whoever stands in has time to.
-LONG = {"breaker_pause_s": 60.0, "breaker_pause_cap_s": 60.0}
 MANY = "eight mails, two workers"
 
 ONE_BY_ONE = Ground(
@@ -218,6 +216,14 @@ SENDERS: tuple[BadSender, ...] = (
         blocks=(where("http-limited", shape=MANY),),
     ),
     BadSender(
+        name="ignores the limit",
+        sin="The sender was told a limit, and sends as fast as it can.",
+        like="limit left to the provider to enforce",
+        kind="too fast",
+        options={"rate_per_s": None},
+        blocks=(where("http-limited", shape="three recipients"),),
+    ),
+    BadSender(
         name="first come, first served",
         sin="A login code waits behind everything that was put in before it.",
         like="priority starvation",
@@ -236,10 +242,7 @@ SENDERS: tuple[BadSender, ...] = (
         kind="duplicated",
         promises=("lost-answer.timeout", "lost-answer.fin"),
         parts={"open_store": MovesDoubt},
-        ground=Ground(
-            says="a second provider stands in after the first failure",
-            options={"providers": WITH_A_BOLD_SPARE, "breaker_failures": 1, **LONG},
-        ),
-        blocks=(where("http-keys", "taken, closed"), where("http-keys", "taken, hangs")),
+        options={"providers": WITH_A_BOLD_SPARE},
+        blocks=(where("http-with-spare", "taken, closed"), where("http-with-spare", "taken, hangs")),
     ),
 )

@@ -11,6 +11,7 @@ from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
 from scenarios.simulation.profiles import Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.zoo.gates import WITH_A_BOLD_SPARE, MovesDoubt
 
 
 def renews_keys(disk: Disk, profile: Profile) -> ReferenceSender:
@@ -39,3 +40,16 @@ class _Unfenced(Store):
 def unfenced(disk: Disk, profile: Profile) -> ReferenceSender:
     """Whoever comes late writes all the same."""
     return ReferenceSender(disk=disk, profile=profile, parts={"open_store": _Unfenced})
+
+
+def ignores_the_limit(disk: Disk, profile: Profile) -> ReferenceSender:
+    """As fast as it can, whatever was agreed."""
+    return ReferenceSender(disk=disk, profile=profile, options={"rate_per_s": None})
+
+
+def moves_doubt(disk: Disk, profile: Profile) -> ReferenceSender:
+    """Where a second provider stands in, it is handed what the first one may have taken already."""
+    if "providers" not in profile.sender:
+        return ReferenceSender(disk=disk, profile=profile)
+    bold = {"providers": WITH_A_BOLD_SPARE}
+    return ReferenceSender(disk=disk, profile=profile, parts={"open_store": MovesDoubt}, options=bold)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, Behaviour, columns
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, SPARE, Behaviour, columns
 from scenarios.simulation.cell import plan_of
 from scenarios.simulation.profiles import BY_ID
 from simulator.config import read_plan, warnings
@@ -20,14 +20,14 @@ from tests.simulator.provider.faults.samples import sample
 )
 def test_a_behaviour_is_a_rule_of_the_plan_language(wire: str, behaviour: Behaviour) -> None:
     """It is read without a complaint and without a warning."""
-    setup = read_plan({"rule": [{"dialect": wire, "attempt": 1, **behaviour.rule}]}, "test")
+    setup = read_plan({"rule": [behaviour.as_rule(wire, attempt=1)]}, "test")
 
     assert warnings(setup) == []
 
 
 def test_names_are_unique() -> None:
     """A name says which column of the matrix is meant."""
-    assert len(BY_WIRE["http"]) == len(HTTP)
+    assert len(BY_WIRE["http"]) == len(HTTP) + len(SPARE)
     assert len(BY_WIRE["smtp"]) == len(SMTP)
 
 
@@ -89,6 +89,18 @@ def test_terms_come_on_top_of_the_profile_and_stay_when_faults_end() -> None:
     assert warnings(read_plan(plan, "test")) == []
 
 
+def test_what_the_spare_does_is_met_behind_a_refusal_of_the_main_one() -> None:
+    """The first attempt over SMTP, whichever it is, once the main provider has said 503 to the first of all."""
+    plan = plan_of(BY_ID["http-with-spare"], ("spare: dot 451",))
+
+    shut, struck = sorted(plan["rule"], key=lambda rule: str(rule["dialect"]))
+    assert (shut["dialect"], shut["code"], shut["attempt"]) == ("http", 503, 1)
+    assert (struck["name"], struck["dialect"], struck["times"]) == ("1: spare: dot 451", "smtp", 1)
+    assert warnings(read_plan(plan, "test")) == []
+    assert {each.name for each in SPARE} <= set(columns("http-with-spare", "http"))
+    assert not {each.name for each in SPARE} & set(columns("http-keys", "http"))
+
+
 @pytest.mark.parametrize(
     ("name", "fired", "struck"),
     [
@@ -97,6 +109,8 @@ def test_terms_come_on_top_of_the_profile_and_stay_when_faults_end() -> None:
         ("503", ("2: 503",), True),
         ("503", ("1: 503 with retry-after",), False),
         ("one mail in 20 s", ("limit: pace",), True),
+        ("spare: dot 451", ("the main one is shut", "1: spare: dot 451"), True),
+        ("spare: dot 451", ("the main one is shut",), False),
         ("one at a time", ("1: one at a time",), False),
     ],
 )

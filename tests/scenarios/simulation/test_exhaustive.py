@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,36 @@ def test_a_broken_promise_leaves_a_file_that_plays_it_again(
     assert isinstance(example.case, Cell)
     assert example.case.crash is None
     assert "DUPLICATED" in "\n".join(kept["timeline"])
+
+
+#: Who breaks which promise, and as what it is found; the others it keeps.
+BREAKERS = {
+    "exhaustive.limited": ("ignores_the_limit", "too fast"),
+    "exhaustive.spare": ("moves_doubt", "duplicated"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKERS)
+@pytest.mark.parametrize("promise", ["exhaustive.keys", *BREAKERS])
+def test_a_sender_with_one_sin_breaks_one_promise(
+    promise: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the cells without a crash of the size that everybody plays."""
+    few = [
+        replace(block, kinds=())
+        for block in blocks(Size.QUICK, (exhaustive.PROFILE_OF[promise],))
+        if block.script in (("ok",), ("taken, closed",)) and block.victim == "worker"
+    ]
+    monkeypatch.setattr(exhaustive, "blocks", lambda size, profiles: few)
+    sender, kind = BREAKERS[name]
+    matrix = Matrix(promise, size="quick", jobs=1, sender=f"tests.scenarios.simulation.planted:{sender}")
+    if promise == name:
+        with pytest.raises(Broken):
+            matrix.judge()
+    else:
+        matrix.judge()
+    findings = {each["findings"][0]["kind"] for each in matrix.evidence()["counterexamples"]}
+    assert findings == ({kind} if promise == name else set())
 
 
 def test_a_person_sees_how_far_the_matrix_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

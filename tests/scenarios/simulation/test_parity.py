@@ -69,6 +69,8 @@ def exchanges() -> list[Exchange]:
         )
         for wire in ("http", "smtp")
         for name, behaviour in BY_WIRE[wire].items()
+        # What another wire does is played there.
+        if not behaviour.on
     ]
     for wire in ("http", "smtp"):
         hold = (("fault", "hold"), ("stage", "reply"))

@@ -10,13 +10,13 @@ from scenarios.simulation.profiles import BY_ID, LIMITED, PROFILES, TIMES, Profi
 from simulator.config import read_plan
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.id)
+@pytest.mark.parametrize("profile", BY_ID.values(), ids=lambda profile: profile.id)
 def test_the_simulator_takes_the_profile(profile: Profile) -> None:
     """Its keys are keys of a plan."""
     assert read_plan(dict(profile.provider), "test").plan.rules == ()
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.id)
+@pytest.mark.parametrize("profile", BY_ID.values(), ids=lambda profile: profile.id)
 def test_the_sender_takes_the_profile(profile: Profile) -> None:
     """Its options pass the checks of the sender, above all: an attempt ends before its lease does."""
     options = wiring.options_from(
@@ -26,7 +26,7 @@ def test_the_sender_takes_the_profile(profile: Profile) -> None:
     assert options.settings.total_timeout_s < options.settings.lease_s
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.id)
+@pytest.mark.parametrize("profile", BY_ID.values(), ids=lambda profile: profile.id)
 def test_each_profile_has_its_variant_in_the_model(profile: Profile) -> None:
     """The same design is judged with and without its code."""
     assert profile.variant in {variant.id for variant in VARIANTS}

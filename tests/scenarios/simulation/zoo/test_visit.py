@@ -36,7 +36,7 @@ def test_every_kind_of_finding_catches_somebody() -> None:
 
 def test_every_profile_has_somebody_to_catch() -> None:
     """A profile where everything is forgiven would prove nothing."""
-    assert {block.profile for sender in ALL for block in sender.blocks} == set(BY_ID) - {"http-with-spare"}
+    assert {block.profile for sender in ALL for block in sender.blocks} == set(BY_ID)
 
 
 def test_promises_that_are_named_are_there() -> None:
