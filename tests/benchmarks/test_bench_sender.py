@@ -1,0 +1,55 @@
+"""The benchmark of the sender says in a sentence what it cannot compare with, and compares the others."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.benchmarks import bench_sender
+
+
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [
+        ({"asyncpg"}, "asyncpg is not installed: pip install 'mailproof[bench]'"),
+        ({"asyncpg", "pgqueuer"}, "pgqueuer and asyncpg are not installed: pip install 'mailproof[bench]'"),
+        (set(), ""),
+    ],
+)
+def test_a_package_that_is_missing_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, gone: set[str], says: str
+) -> None:
+    def find(name: str) -> ModuleSpec | None:
+        return None if name in gone else ModuleSpec(name, None)
+
+    monkeypatch.setattr(bench_sender, "find_spec", find)
+    assert bench_sender.contenders()[-1].missing == says
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def nobody(kind: str, folder: Path) -> Iterator[str]:
+        pytest.skip(f"no {kind} answers")
+        yield ""
+
+    @contextmanager
+    def sink() -> Iterator[str]:
+        yield "http://127.0.0.1:1"
+
+    row = bench_sender.Contender(
+        label="sender", run="outbox", database="postgresql", fill=lambda url, count: None
+    )
+    monkeypatch.setattr(bench_sender, "database", nobody)
+    monkeypatch.setattr(bench_sender, "sink", sink)
+    monkeypatch.setattr(bench_sender, "contenders", lambda: [row, row])
+    console = Console(width=150, file=io.StringIO(), record=True)
+    bench_sender.rates(console, mails=1, rounds=1, concurrency=1)
+    bench_sender.kills(console, mails=1, concurrency=1, rounds=1)
+    shown = console.export_text()
+    assert [shown.count(f"no {kind} answers") for kind in ("postgresql", "sqlite")] == [3, 1]
