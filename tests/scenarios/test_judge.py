@@ -13,26 +13,29 @@ from scenarios.history import History
 from simulator.provider.obligations import Reported
 from tests.scenarios.histories import CORRUPTIONS, good_history
 
-GOOD = 10_000
-SPOILED = 1_000
 SHARES = 4
+#: How many histories: in each run of the tests, and where a run may be long.
+GOOD = [2_000, pytest.param(10_000, marks=pytest.mark.long)]
+SPOILED = [200, pytest.param(1_000, marks=pytest.mark.long)]
 
 
+@pytest.mark.parametrize("number", GOOD)
 @pytest.mark.parametrize("share", range(SHARES))
-def test_a_good_history_is_not_accused(share: int) -> None:
-    """Ten thousand of them, and not one finding."""
+def test_a_good_history_is_not_accused(share: int, number: int) -> None:
+    """Thousands of them, and not one finding."""
     accused = {
         seed: [finding.sentence for finding in found]
-        for seed in range(share, GOOD, SHARES)
+        for seed in range(share, number, SHARES)
         if (found := checks.thoroughly(*good_history(seed)))
     }
 
     assert accused == {}
 
 
+@pytest.mark.parametrize("number", SPOILED)
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_a_spoiled_history_is_seen_as_what_it_is(name: str) -> None:
-    """A thousand histories with this one thing wrong: each is accused of it, and nobody else in it of anything."""
+def test_a_spoiled_history_is_seen_as_what_it_is(name: str, number: int) -> None:
+    """Hundreds of histories with this one thing wrong: each is accused of it, and nobody else in it of anything."""
     spoil, kind = CORRUPTIONS[name]
     seen = 0
     for seed in count():
@@ -46,7 +49,7 @@ def test_a_spoiled_history_is_seen_as_what_it_is(name: str) -> None:
         )
         assert {each.recipient.lower() for each in found} == {spoiled.recipient.lower()}, seed
         seen += 1
-        if seen == SPOILED:
+        if seen == number:
             break
 
 

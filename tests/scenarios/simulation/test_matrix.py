@@ -250,12 +250,15 @@ for profile, shape in (
 """
 
 
-def test_a_block_of_each_wire_leaves_the_same_trace_in_twenty_runs_over_three_hash_seeds() -> None:
+@pytest.mark.parametrize("runs", [(2, 2, 1), pytest.param((7, 7, 6), marks=pytest.mark.long)], ids=sum)
+def test_a_block_of_each_wire_leaves_the_same_trace_in_many_runs_over_three_hash_seeds(
+    runs: tuple[int, int, int],
+) -> None:
     """Everything on the wire of every cell, byte for byte and second for second; also of three mails at once."""
     said = set()
-    for seed, runs in (("0", 7), ("7", 7), ("random", 6)):
+    for seed, number in zip(("0", "7", "random"), runs, strict=True):
         done = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(runs)],
+            [sys.executable, "-c", _CHILD, str(number)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
