@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from reference_sender.worker import frozen_key
-from scenarios.simulation.behaviours import columns
+from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.crashes import classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.matrix import (
+    CROWDS,
     FEW,
+    ONE_OF_EACH,
     Block,
     Played,
     Size,
@@ -62,6 +64,19 @@ def test_every_behaviour_of_every_profile_is_played(size: Size) -> None:
     for profile, few in FEW.items():
         assert {(profile, (name,)) for name in few} <= played
         assert few <= set(columns(profile, BY_ID[profile].wire))
+
+
+def test_a_bigger_size_leaves_nothing_out() -> None:
+    """Each size has all that a smaller one has; a crowd meets one behaviour of each outcome before the whole, on both wires."""
+    quick, single, full = (blocks(size) for size in Size)
+
+    assert {block.id for block in single} < {block.id for block in full}
+    # In a quick one a block has some of the crash points only.
+    everything = {(block.profile, block.script, block.shape) for block in single}
+    assert {(block.profile, block.script, block.shape) for block in quick} <= everything
+    crowds = [block for block in blocks(Size.SINGLE) if block.shape in CROWDS]
+    assert {block.script[0] for block in crowds} == ONE_OF_EACH
+    assert all(len(ONE_OF_EACH & set(BY_WIRE[wire])) >= 5 for wire in BY_WIRE)
 
 
 def test_blocks_have_ids_of_their_own() -> None:
