@@ -37,16 +37,22 @@ def micros(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
+def is_plain(facts: bytes) -> bool:
+    """Tell whether the texts of a record with these facts are ASCII without NUL, so that nothing needs to be cleaned."""
+    return facts.isascii() and b"\\u0000" not in facts
+
+
 def acceptance_row(account: int, each: Acceptance, facts: bytes) -> tuple[Any, ...]:
     """Return the row of an acceptance, as in `ACCEPTANCE`."""
+    tidy = _beginning if is_plain(facts) else indexed
     return (
         account,
         each.number,
         each.id,
-        micros(each.accepted_at),
-        indexed(folded(each.sender)),
-        None if each.key is None else indexed(each.key),
-        None if each.message_id is None else indexed(bare(each.message_id) or ""),
+        (each.accepted_at - _EPOCH) // _MICROSECOND,
+        tidy(folded(each.sender)),
+        None if each.key is None else tidy(each.key),
+        None if each.message_id is None else tidy(bare(each.message_id) or ""),
         text_of(each),
         facts.decode(),
         digest_of(each),
@@ -56,6 +62,10 @@ def acceptance_row(account: int, each: Acceptance, facts: bytes) -> tuple[Any, .
 def indexed(text: str) -> str:
     """Return the part of a text that an index takes: PostgreSQL's take some 2,700 bytes."""
     return clean(text)[:INDEXED_CHARS]
+
+
+def _beginning(text: str) -> str:
+    return text[:INDEXED_CHARS]
 
 
 def digest_of(each: Acceptance) -> bytes:
@@ -76,14 +86,15 @@ def recipient_rows(account: int, each: Acceptance) -> list[tuple[int, str, int, 
 def text_of(each: Acceptance) -> str:
     """Return what can be searched for in parts: addresses, subject, names, header fields; each a line, folded."""
     lines = [each.subject, each.sender, each.message_id or "", each.key or "", *each.recipients]
-    lines += [f"{name}: {value}" for name, value in each.headers]
-    return clean(folded("\n".join(lines)))
+    lines += map(": ".join, each.headers)
+    return clean("\n".join(lines).lower())
 
 
 def attempt_row(account: int, each: Attempt, facts: bytes) -> tuple[Any, ...]:
     """Return the row of an attempt, as in `ATTEMPT`."""
-    lines = (folded("\n".join(each.recipients)), each.key or "", each.message_id or "")
-    return (each.number, account, micros(each.opened_at), clean("\n".join(lines)), facts.decode())
+    text = "\n".join((folded("\n".join(each.recipients)), each.key or "", each.message_id or ""))
+    at = (each.opened_at - _EPOCH) // _MICROSECOND
+    return (each.number, account, at, clean(text), facts.decode())
 
 
 def conditions(account: int, search: Search) -> list[Condition]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from simulator.provider.ledger import Acceptance, Attempt
@@ -21,7 +22,6 @@ from simulator.store.entries import (
     Entry,
     clean,
     decode,
-    value_of,
 )
 from simulator.store.rows import (
     ACCEPTANCE,
@@ -135,69 +135,83 @@ class Writer:
         """Enter these, in order. Entering some again changes nothing."""
         mails: dict[tuple[str, int], tuple[Acceptance, bytes]] = {}
         bodies: dict[bytes, bytes] = {}
-        attempts: dict[int, tuple[int, Attempt, bytes]] = {}
+        attempts: dict[int, tuple[Attempt, bytes]] = {}
         decisions: dict[int, tuple[Any, ...]] = {}
         states: dict[tuple[str, int, str], bytes | None] = {}
 
         def enter() -> None:
             self._enter_bodies(bodies)
-            self._enter_mails(list(mails.values()))
+            self._enter_mails(mails.values())
             # Most attempts stand here twice, as they were and as they ended: the last one counts.
-            tried = [attempt_row(*each) for each in attempts.values()]
+            tried = [
+                attempt_row(self.account(clean(each.account)), each, facts)
+                for each, facts in attempts.values()
+            ]
             self._enter("attempt", ATTEMPT, tried, "number", count="attempts")
             self._enter("decision", DECISION, list(decisions.values()), "number", count="decisions")
             self._enter_states(states)
             for each in (mails, bodies, attempts, decisions, states):
                 each.clear()
 
-        for entry in entries:
-            value = value_of(entry)
-            if entry.kind == BOOKED:
-                mails[value.account, value.number] = (value, entry.facts)
+        for kind, facts, body, value in entries:
+            if value is None:
+                value = decode(kind, facts)
+            if kind == TRIED:
+                attempts[value.number] = (value, facts)
+            elif kind == BOOKED:
+                mails[value.account, value.number] = (value, facts)
                 digest = digest_of(value)
-                if entry.body or digest == _EMPTY:
-                    bodies.setdefault(digest, entry.body)
-            elif entry.kind == TRIED:
-                attempts[value.number] = (self.account(clean(value.account)), value, entry.facts)
-            elif entry.kind == DECIDED:
+                if body or digest == _EMPTY:
+                    bodies.setdefault(digest, body)
+            elif kind == DECIDED:
                 account = self.account(clean(value.account))
-                decisions[value.number] = (value.number, account, micros(value.at), entry.facts.decode())
-            elif entry.kind == WIPED:
+                decisions[value.number] = (value.number, account, micros(value.at), facts.decode())
+            elif kind == WIPED:
                 enter()
                 self._wipe(self.account(clean(value.account)))
-            elif entry.kind == NAMED:
+            elif kind == NAMED:
                 self.account(clean(value.account))
             else:
-                kind = STATE_BY_CODE[entry.kind]
-                facts = None if kind.is_gone(value) else entry.facts
-                states[kind.name, self.account(clean(value.account)), clean(kind.key(value))] = facts
+                state = STATE_BY_CODE[kind]
+                named = (state.name, self.account(clean(value.account)), clean(state.key(value)))
+                states[named] = None if state.is_gone(value) else facts
         enter()
 
-    def _enter_bodies(self, bodies: dict[bytes, bytes]) -> None:
-        for rows in _chunks(list(bodies.items()), CHUNK):
-            marks = ", ".join(["(?, ?)"] * len(rows))
-            added = self._db.execute(
-                f"INSERT INTO body (sha256, raw) VALUES {marks} ON CONFLICT DO NOTHING RETURNING length(raw)",
-                [value for row in rows for value in row],
-            ).fetchall()
-            self._add("bytes", sum(size for (size,) in added))
+    def _enter_bodies(self, bodies: Mapping[bytes, bytes]) -> None:
+        if not bodies:
+            return
+        newest = self._db.execute("SELECT coalesce(max(id), 0) FROM body").fetchone()[0]
+        fresh = 0
+        for rows in _chunks(bodies.items(), CHUNK):
+            # Without RETURNING, which would copy each body once more.
+            fresh += self._db.execute(
+                f"INSERT INTO body (sha256, raw) VALUES {_marks('(?, ?)', len(rows))} ON CONFLICT DO NOTHING",
+                list(chain.from_iterable(rows)),
+            ).rowcount
+        if fresh == len(bodies):
+            self._add("bytes", sum(map(len, bodies.values())))
+        elif fresh:
+            added = self._db.execute("SELECT sum(length(raw)) FROM body WHERE id > ?", (newest,)).fetchone()
+            self._add("bytes", int(added[0]))
 
-    def _enter_mails(self, mails: Sequence[tuple[Acceptance, bytes]]) -> None:
+    def _enter_mails(self, mails: Iterable[tuple[Acceptance, bytes]]) -> None:
         rows: list[tuple[Any, ...]] = []
         recipients: dict[tuple[int, str, int], tuple[Any, ...]] = {}
         fresh = 0
         for each, facts in mails:
             account = self.account(clean(each.account))
-            rows.append(acceptance_row(account, each, facts))
-            recipients |= {row[:3]: row for row in recipient_rows(account, each)}
+            row = acceptance_row(account, each, facts)
+            rows.append(row)
+            for recipient in recipient_rows(account, each):
+                recipients[recipient[:3]] = recipient
             if each.number > self._newest.get(account, 0):
                 self._newest[account] = each.number
                 fresh += 1
-                self._see_time(account, rows[-1][_AT])
+                self._see_time(account, row[_AT])
         self._add("mails", fresh)
         last = "(SELECT id FROM body WHERE sha256 = ?)"
         self._upsert("acceptance", ACCEPTANCE, rows, "account, number", last=last)
-        self._upsert("recipient", RECIPIENT, list(recipients.values()), "account, address, number")
+        self._upsert("recipient", RECIPIENT, recipients.values(), "account, address, number")
 
     def _see_time(self, account: int, at: int) -> None:
         """A new mail is of this time: remember it if times fell."""
@@ -216,7 +230,7 @@ class Writer:
         )
 
     def _enter(
-        self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], key: str, *, count: str
+        self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], key: str, *, count: str
     ) -> None:
         """Enter rows whose first column is their number, and count those that are new."""
         if not rows:
@@ -229,20 +243,15 @@ class Writer:
     def _upsert(
         self,
         table: str,
-        columns: Sequence[str],
-        rows: Sequence[tuple[Any, ...]],
+        columns: tuple[str, ...],
+        rows: Iterable[tuple[Any, ...]],
         key: str,
         *,
         last: str = "?",
     ) -> None:
-        named = [each.strip() for each in key.split(",")]
-        update = ", ".join(f"{each} = excluded.{each}" for each in columns if each not in named)
-        one = f"({', '.join('?' * (len(columns) - 1))}, {last})"
         for chunk in _chunks(rows, CHUNK):
             self._db.execute(
-                f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * len(chunk))}"
-                f" ON CONFLICT ({key}) DO UPDATE SET {update}",
-                [value for row in chunk for value in row],
+                _upserting(table, columns, key, last, len(chunk)), list(chain.from_iterable(chunk))
             )
 
     # --- what goes ----------------------------------------------------------------------------------
@@ -361,7 +370,24 @@ class Writer:
             self._add("bytes", -sum(size for (size,) in gone))
 
 
-def _chunks(rows: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+def _chunks(rows: Iterable[tuple[Any, ...]], size: int) -> Iterable[Sequence[tuple[Any, ...]]]:
     begun = iter(rows)
     while chunk := list(islice(begun, size)):
         yield chunk
+
+
+@cache
+def _marks(row: str, count: int) -> str:
+    return ", ".join([row] * count)
+
+
+@cache
+def _upserting(table: str, columns: tuple[str, ...], key: str, last: str, count: int) -> str:
+    """Return the statement that enters so many rows; there are no more of them than `CHUNK` for each table."""
+    named = [each.strip() for each in key.split(",")]
+    update = ", ".join(f"{each} = excluded.{each}" for each in columns if each not in named)
+    one = f"({', '.join('?' * (len(columns) - 1))}, {last})"
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES {_marks(one, count)}"
+        f" ON CONFLICT ({key}) DO UPDATE SET {update}"
+    )

@@ -1,6 +1,6 @@
 """How fast the provider accepts, beside what it is built on, in one run.
 
-    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only smtp|http|faults|ledger|memory]
+    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only calls|smtp|http|faults|ledger|memory]
 
 Loopback; server and load on a CPU each, where there are two: read the ratios, not the rates. Each row is the median of
 interleaved rounds; beside the ratio of rates stands that of CPU time a mail in the fastest round, which is steadier on a
@@ -26,6 +26,7 @@ from rich.table import Table
 
 from tests.benchmarks.servers import load
 from tests.benchmarks.servers.contenders import Contender, aiosmtpd, served, simulator, smtp_sink, starlette
+from tests.benchmarks.servers.counted import measure_calls
 from tests.benchmarks.servers.grown import measure_ledger, measure_memory
 from tests.benchmarks.servers.load import Measured
 
@@ -101,7 +102,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mails", type=int, default=100_000, help="how large the ledger grows")
-    parser.add_argument("--only", choices=["smtp", "http", "faults", "ledger", "memory"])
+    parser.add_argument("--only", choices=["calls", "smtp", "http", "faults", "ledger", "memory"])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
@@ -115,6 +116,8 @@ def main() -> None:
         def stock() -> Contender:
             return aiosmtpd(ledger())
 
+        if given.only in (None, "calls"):
+            measure_calls(Path(folder))
         if given.only in (None, "smtp"):
             for how, one, target in (("one", load.smtp_one, "≥ 0.40"), ("many", load.smtp_many, "≥ 0.33")):
                 rows = [

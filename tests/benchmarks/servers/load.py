@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tests.benchmarks.servers.contenders import LOAD_CPU
 
 SESSIONS, CONNECTIONS, MAIL_BYTES = 10, 20, 4096
-_BODY = {"from": "a@example.org", "to": ["b@example.com"], "subject": "benchmark", "text": "x" * 900}
+BODY = {"from": "a@example.org", "to": ["b@example.com"], "subject": "benchmark", "text": "x" * 900}
 _MAIL = b"Subject: benchmark\r\nMessage-ID: <b@example.org>\r\n\r\n" + (b"y" * 70 + b"\r\n") * 56
 
 _LUA = """
@@ -173,7 +173,7 @@ def http(port: int, seconds: float) -> Measured:
 
 def _wrk(port: int, seconds: float) -> Measured:
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(f"local BODY = {json.dumps(json.dumps(_BODY))}\n{_LUA}")
+        script.write(f"local BODY = {json.dumps(json.dumps(BODY))}\n{_LUA}")
         script.flush()
         said = subprocess.run(
             _pinned(
@@ -193,7 +193,7 @@ def _wrk(port: int, seconds: float) -> Measured:
 
 async def _posts(port: int, until: float, name: str, took: list[float]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    body = json.dumps(_BODY).encode()
+    body = json.dumps(BODY).encode()
     while time.monotonic() < until:
         began = time.perf_counter()
         writer.write(
