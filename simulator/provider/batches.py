@@ -118,6 +118,9 @@ class Batches:
         everything = Detail(
             recipients=tuple(recipient for attempt in attempts for recipient in attempt.recipients)
         )
+        for attempt in attempts:
+            # Results have no headers: of what a rule said of one mail about coming back, nobody hears.
+            self._advising.forget(attempt.id)
         answer: Answer = words
         after_head = False
         for stage in STAGES_AFTER_BOOKING["http"]:

@@ -15,6 +15,8 @@ from simulator.provider.answer import (
     Refused,
     Reply,
     Results,
+    RetryAfter,
+    RetryAfterKind,
     TellFirst,
     Words,
 )
@@ -251,6 +253,23 @@ def test_what_exceeds_a_limit_together_is_owed() -> None:
     assert refused is not None
     assert refused.reason is Reason.RATE_LIMITED
     assert it.would_take(late, MAILS[0], after(3)) is None
+
+
+@pytest.mark.parametrize("of_all", [False, True], ids=["of one mail", "of the request"])
+def test_who_was_shown_no_header_was_not_told_to_wait(of_all: bool) -> None:
+    """A result among others has no Retry-After; an answer to the whole request has one, and tells it."""
+    wait = ReplyWith(code=429, retry_after=RetryAfter(kind=RetryAfterKind.SECONDS, seconds=25))
+    it = provider(Setup(plan=Plan(rules=(rule(wait, "reply" if of_all else "accept"),))))
+    attempts = it.open_items(it.open("native", "peer", NOW), 2, NOW)
+    held = it.step(attempts[0], "accept", Detail(recipients=MAILS[0].recipients), NOW)
+    assert isinstance(held, Reply) is not of_all
+    first = held if isinstance(held, Reply) else it.take(attempts[0], MAILS[0], NOW)
+    words = Results(items=(first, it.take(attempts[1], MAILS[1], NOW)))
+
+    it.answer_batch(attempts, words, "all", NOW)
+    end(it, attempts)
+
+    assert [[advice.wait_s for advice in each.advice] for each in attempts] == [[25.0] if of_all else [], []]
 
 
 def test_the_usual_choices_are_choices() -> None:
