@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scenarios import checks
 from scenarios.simulation.cell import FREEZE, SHAPES, Cell, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
@@ -25,7 +27,7 @@ Make = Callable[[str], tuple[ReferenceSender, Disk]]
 @pytest.fixture
 def made(tmp_path: Path) -> Make:
     def make(profile: str) -> tuple[ReferenceSender, Disk]:
-        folder = tmp_path / profile
+        folder = tmp_path / f"{profile}-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         disk = Disk(folder)
         return ReferenceSender(disk=disk, profile=BY_ID[profile]), disk
@@ -62,6 +64,7 @@ def test_the_same_cell_takes_the_same_steps(made: Make, profile: str) -> None:
 
 _CHILD = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.processes import CrashPoint
@@ -171,6 +174,18 @@ def test_a_wrong_clock_does_no_harm(made: Make, skew_s: float) -> None:
 
     assert play(cell, *made("smtp-at-most-once")).findings == []
     assert f"every other clock {skew_s:+g} s" in str(cell)
+
+
+def test_whose_clock_is_ahead_is_not_asked_how_long_he_waited(made: Make) -> None:
+    """He comes too early by the provider's clock, and in time by his own; the same sender with a right clock waits."""
+    cell = Cell(
+        profile="http-limited", script=("429 with retry-after",), shape="two mails, two workers", skew_s=25.0
+    )
+    ahead, right = (play(each, *made("http-limited")) for each in (cell, replace(cell, skew_s=0.0)))
+
+    assert ahead.findings == right.findings == []
+    assert checks.too_early(ahead.history, "user1.1@example.com") != []
+    assert checks.too_early(right.history, "user1.1@example.com") == []
 
 
 def test_a_goodbye_is_heard_when_a_worker_is_asked_to_stop(made: Make) -> None:
