@@ -707,8 +707,11 @@ def never_in_doubt(history: History) -> list[str]:
 
 
 def refused_for_good(each: Try) -> bool:
-    """Tell whether the sender was told in full that this mail will never be taken (SMTP 5yz; HTTP 400, 422)."""
-    if each.accepted:
+    """Tell whether the sender was told in full that this mail will never be taken (SMTP 5yz; HTTP 400, 422).
+
+    What is said of several mails at once is said of none of them.
+    """
+    if each.accepted or each.is_of_all:
         return False
     if each.answer.startswith("refused: invalid") and each.sent == "complete":
         return True

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from scenarios.mail import bare
+from simulator.provider.batch import OF_ALL, UNTOLD
 from simulator.provider.fate import Fate
 from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
@@ -21,7 +22,7 @@ Answer = TypeVar("Answer")
 
 #: In the words of the provider (`simulator.provider.dress`): all of it went out, in a form that no sender can read. A
 #: yes that nobody can read has told nobody anything.
-_UNREADABLE = re.compile(r"odd body: (?!whole)|\bgzip \(|\bchunked \((?!trailer)")
+_UNREADABLE = re.compile(rf"odd body: (?!whole)|\bgzip \(|\bchunked \((?!trailer)|\b{UNTOLD}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,11 @@ class Try:
         if self.sent != "complete" or _UNREADABLE.search(self.answer):
             return False
         return self.answer.startswith("accepted") or (self.code is not None and 200 <= self.code < 300)
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if the answer says the same of several mails at once: which of them is meant, nobody can tell."""
+        return self.answer.endswith(OF_ALL)
 
     @property
     def in_doubt(self) -> bool:

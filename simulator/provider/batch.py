@@ -10,6 +10,10 @@ MODES = ("each", "all_or_nothing")
 #: or `totals` only.
 RESULTS = ("each", "accepted", "totals")
 
+#: Behind the status in the words of an attempt: the answer said nothing of this mail, or the same of all at once.
+UNTOLD = "no result for this mail"
+OF_ALL = "of the whole request"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRules:

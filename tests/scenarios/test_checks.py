@@ -14,6 +14,7 @@ import pytest
 from scenarios import checks
 from scenarios.checks import Policy
 from scenarios.history import History, Said, Try
+from simulator.provider.batch import OF_ALL
 from simulator.provider.obligations import Reported
 from tests.scenarios.made import ANN, copy, history, owed, tried
 
@@ -68,6 +69,14 @@ EVERYWHERE: dict[str, tuple[History, Policy, list[str]]] = {
     "no copy, parked": (history((owed(state=UNKNOWN),)), Policy.AT_MOST_ONCE, no_findings),
     "no copy, refused": (
         history((owed(state=FAILED),), (), (tried(1, "550 5.1.1 no"),)), Policy.EXACTLY_ONCE, no_findings
+    ),
+    "no copy, failed over a refusal that was said of several mails at once": (
+        history((owed(state=FAILED),), (), (tried(1, f"422, {OF_ALL}"),)), Policy.EXACTLY_ONCE, ["lost"]
+    ),
+    "no copy, failed over a refusal of its own among others": (
+        history((owed(state=FAILED),), (), (tried(1, f"422, {OF_ALL}"), tried(2, "422"))),
+        Policy.EXACTLY_ONCE,
+        no_findings,
     ),
     "no copy, failed without a refusal": (
         history((owed(state=FAILED),), (), (tried(1, "451 4.3.0 later"),)), Policy.EXACTLY_ONCE, ["lost"]

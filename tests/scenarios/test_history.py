@@ -6,6 +6,7 @@ import pytest
 
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
 from simulator.provider.answer import Dressed, Reply, spoken
+from simulator.provider.batch import OF_ALL, UNTOLD
 from simulator.provider.dress import Chunked, Chunks, Flaw, Gzipped, Odd, Shape
 from simulator.provider.fate import Fate
 from simulator.provider.obligations import Reported
@@ -70,6 +71,8 @@ def test_an_attempt_under_way_has_no_end() -> None:
             True,
             False,
         ),
+        (f"200, {UNTOLD}", "complete", True, False, True),
+        (f"200, {OF_ALL}", "complete", True, True, False),
     ],
 )
 def test_doubt_is_an_acceptance_the_sender_was_not_told_of(

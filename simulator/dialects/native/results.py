@@ -31,9 +31,28 @@ def results(words: Results, now: datetime, style: Style) -> HttpWords:
     return _json(status, headers, document)
 
 
-def told_of(words: Results, index: int, now: datetime, style: Style) -> str | None:
-    """Return the status that the answer gives to one mail of the batch. None: it says nothing of each mail."""
-    return str(_entry(words, index, now)["http_status"]) if style.batch.results == "each" else None
+def told_of(
+    words: Results, index: int, now: datetime, style: Style, listing: Listing | None = None
+) -> str | None:
+    """Return the status that the answer gives to one mail of the batch; None: none. `listing`: what a rule made of it."""
+    entry = _entry(words, index, now)
+    told = style.batch.results != "totals" and listing is not Listing.TOTALS
+    if told and listing is not None and (style.batch.results == "each" or entry["status"] == "accepted"):
+        told = _is_listed(index, len(words.items), listing, numbered=style.batch.results == "each")
+    return str(entry["http_status"]) if told else None
+
+
+def _is_listed(index: int, of: int, listing: Listing, *, numbered: bool) -> bool:
+    """Tell whether a list still says what became of a mail. Ids without places say it as long as they are all there."""
+    match listing:
+        case Listing.SHUFFLED:
+            return True
+        case Listing.TWICE:
+            return numbered
+        case Listing.FEWER:
+            return numbered and index < of - 1
+        case _:
+            return False
 
 
 def _json(status: int, headers: tuple[tuple[str, str], ...], document: Mapping[str, Any]) -> HttpWords:

@@ -121,7 +121,7 @@ class Desk:
             sent = await self.wire.deliver(answer, lead, headed, line)
             sent = Sent.PARTIAL if sent is Sent.NOTHING else sent
         for index, attempt in enumerate(attempts):
-            said = voice.said_of(answer, index) if after_head is None else None
+            said = voice.said_of(index, len(attempts)) if after_head is None else None
             self.provider.told(attempt, sent, self.now(), answer=said)
 
     def _style(self, attempt: Attempt, line: HttpLine) -> Style:

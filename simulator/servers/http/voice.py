@@ -11,7 +11,8 @@ from simulator.dialects.native.answers import USUAL, Style
 from simulator.dialects.native.odd import odd
 from simulator.dialects.native.results import odd_list, told_of, worded
 from simulator.dialects.script import Script
-from simulator.provider.answer import Accepted, Answer, Reply, Results, Words
+from simulator.provider.answer import Accepted, Refused, Reply, Results, Words
+from simulator.provider.batch import OF_ALL, UNTOLD
 from simulator.provider.dress import Dress, Listed, Odd
 from simulator.servers.http.connection import HttpLine
 
@@ -25,16 +26,27 @@ class HttpVoice:
         self._style = style
         self.said: str | None = None
         """The status that went out."""
+        self._words: Words | None = None
+        self._dress: Dress | None = None
 
     async def speak(self, words: Words) -> None:
         """Say the whole answer."""
+        self._words = words
         await self.say(self._out(words))
 
-    def said_of(self, words: Answer, index: int) -> str | None:
-        """Return what was said of one mail of the request: its own result where the answer, said as it is, has one."""
-        if self.said is None or not isinstance(words, Results):
+    def said_of(self, index: int, of: int) -> str | None:
+        """Return what was said of one of the mails of the request: its own result where the answer has one."""
+        words, dress = self._words, self._dress
+        if self.said is None or isinstance(dress, Odd):
             return self.said
-        return told_of(words, index, self._clock.now(), self._style) or self.said
+        if not isinstance(words, Results):
+            is_meant = of == 1 or (isinstance(words, Refused) and words.index == index)
+            return self.said if is_meant else f"{self.said}, {OF_ALL}"
+        listing = dress.listing if isinstance(dress, Listed) else None
+        told = told_of(words, index, self._clock.now(), self._style, listing)
+        if told is None:
+            return f"{self.said}, {UNTOLD}"
+        return told if dress is None else f"{told}, {dress}"
 
     async def speak_in_part(self, words: Words | None) -> None:
         """Say the head, which promises a whole body, and half of that."""
@@ -49,6 +61,7 @@ class HttpVoice:
 
     def script(self, dress: Dress, words: Words | None) -> Script:
         """Return how these words are said in this form."""
+        self._words, self._dress = words, dress
         out = self._out(words)
         if isinstance(dress, Odd):
             out = odd(out, dress)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.dialects.native.answers import Style, answer
-from simulator.dialects.native.results import odd_list, worded
+from simulator.dialects.native.results import odd_list, told_of, worded
 from simulator.provider.answer import Accepted, Reason, Refused, Reply, Results
 from simulator.provider.batch import BatchRules
 from simulator.provider.dress import Listing
@@ -54,6 +54,32 @@ def test_only_ids_and_where_the_others_were() -> None:
         "data": [{"id": "msg_1"}, {"id": "msg_3"}],
         "errors": [{"index": 1, "code": "invalid_recipient", "message": "nobody"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("results", "listing", "told"),
+    [
+        ("each", None, ["200", "422", "200"]),
+        ("each", Listing.SHUFFLED, ["200", "422", "200"]),
+        ("each", Listing.TWICE, ["200", "422", "200"]),
+        ("each", Listing.FEWER, ["200", "422", None]),
+        ("each", Listing.NONE, [None, None, None]),
+        ("each", Listing.TOTALS, [None, None, None]),
+        ("accepted", None, ["200", "422", "200"]),
+        ("accepted", Listing.SHUFFLED, ["200", "422", "200"]),
+        ("accepted", Listing.TWICE, [None, "422", None]),
+        ("accepted", Listing.FEWER, [None, "422", None]),
+        ("accepted", Listing.NONE, [None, "422", None]),
+        ("totals", None, [None, None, None]),
+    ],
+)
+def test_what_is_told_of_a_mail_is_what_can_be_read_of_it(
+    results: str, listing: Listing | None, told: list[str | None]
+) -> None:
+    """Ids without places tell of nobody as soon as there are too many of them or too few."""
+    style = Style(batch=BatchRules(results=results))
+
+    assert [told_of(MIXED, index, NOW, style, listing) for index in range(3)] == told
 
 
 def test_totals_only() -> None:

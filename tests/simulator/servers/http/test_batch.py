@@ -82,6 +82,34 @@ def test_the_status_of_a_mixed_batch_is_a_setting(
     assert ask(simulator, batch(*items)).status == status
 
 
+@pytest.mark.parametrize(
+    ("rules", "settings", "told"),
+    [
+        ([], {"mode": "all_or_nothing"}, ["422, of the whole request", "422", "422, of the whole request"]),
+        ([], {"results": "totals"}, ["200, no result for this mail"] * 3),
+        ([], {"results": "accepted"}, ["200", "422", "200"]),
+        (
+            [{"fault": "odd_results", "listing": "fewer"}],
+            {},
+            ["200, results fewer", "422, results fewer", "200, results fewer, no result for this mail"],
+        ),
+        ([{"fault": "reply", "stage": "request", "code": 503}], {}, ["503"]),
+        ([{"fault": "reply", "stage": "reply", "code": 500}], {}, ["500, of the whole request"] * 3),
+        ([{"fault": "interim"}], {}, ["200, 103 first", "422, 103 first", "200, 103 first"]),
+        ([{"fault": "slow", "stage": "reply", "delay_s": 0}], {}, ["200", "422", "200"]),
+    ],
+)
+def test_an_attempt_says_what_its_mail_was_told(
+    simulator: Running, rules: list[dict[str, Any]], settings: dict[str, Any], told: list[str]
+) -> None:
+    """Its own result, in the form in which it came; or that there was none, or one for all of them."""
+    plan(simulator, *rules, batch=settings)
+
+    ask(simulator, batch(mail(), BAD, mail()))
+
+    assert [each["answer"] for each in attempts(simulator, len(told))] == told
+
+
 def test_one_that_is_wrong_may_refuse_all(simulator: Running) -> None:
     plan(simulator, batch={"mode": "all_or_nothing"})
 
