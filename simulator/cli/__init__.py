@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -211,63 +210,14 @@ def _retention(base: Retention, age: str | None, count: str | None, bytes: str |
 
 
 def _greet(service: Service) -> None:
+    from simulator.cli.greeting import say_hello
+
     gc.freeze()
     gc.enable()
     try:
-        _say_hello(service)
+        say_hello(service)
     except OSError:
         pass  # Nobody reads what we say any more; that is no reason not to serve.
-
-
-def _say_hello(service: Service) -> None:
-    from simulator.config import explain, explain_settings, warnings
-    from simulator.servers.control import is_loopback
-    from simulator.store.opening import about
-
-    options = service.options
-    # Not rich's tables: half of what a start costs would be the greeting.
-    bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
-    mind = click.style("mind:", fg="yellow")
-    say = partial(click.echo, err=True)
-    say(f"{bold(f'mailproof simulator {__version__}')} – a provider that lies; Ctrl-C stops it")
-    for name, value in (
-        ("HTTP", f"{service.ready['http']}/v1/emails"),
-        *(
-            ("HTTPS", f"{service.ready['https']}/v1/emails")
-            for _ in range(service.ready["https"] is not None)
-        ),
-        ("SMTP", service.ready["smtp"] + (" (STARTTLS)" if options.tls.starttls else "")),
-        *(("SMTPS", service.ready["smtps"]) for _ in range(service.ready["smtps"] is not None)),
-        *(("CA", service.ready["ca"]) for _ in range(service.ready["ca"] is not None)),
-        ("page", f"{service.ready['http']}/"),
-        ("control", service.ready["control"] + ("" if options.admin_token is None else " (admin token)")),
-        ("ledger", about(service.store, options.retention)),
-        ("seed", str(options.seed)),
-        *_webhook(service),
-    ):
-        say(f"  {dim(f'{name:<8}')} {value}")
-    if not is_loopback(options.smtp.host):
-        say(f"  {mind}    SMTP can be reached from other machines, and knows no admin token")
-    everybody = ("plan", options.setup)
-    for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
-        rules = setup.plan.rules
-        count = (
-            f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
-        )
-        say(f"  {dim(f'{name:<8}')} {count}")
-        for sentence in (*map(explain, rules), *explain_settings(setup)):
-            say(f"    {sentence}")
-        for warning in warnings(setup):
-            say(f"    {mind} {warning}")
-    if options.tenancy.unknown == "refuse":
-        say(f"  {dim('access')}   senders without known credentials are refused")
-
-
-def _webhook(service: Service) -> list[tuple[str, str]]:
-    url, given = service.options.webhook_url, service.options.webhook_secret
-    if url is None:
-        return []
-    return [("webhook", url if given is not None else f"{url} (secret {service.usual_webhook.secrets[0]})")]
 
 
 # --- certify ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -26,6 +27,8 @@ from simulator.provider.smtp import SmtpRules
 from simulator.provider.webhooks import WebhookRules
 
 DEFAULT_ACCOUNT = "default"
+#: What the names begin with under which counts are remembered.
+_RULES, _MAGIC = "rule ", "magic "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,32 @@ class Account:
                 key=submission.key,
             )
         )
+
+    # --- what its rules have counted ----------------------------------------------------------------
+
+    def counted(self, *, whole: bool) -> dict[str, str | None]:
+        """Hand out what rules and magic addresses have counted, as `PlanState.news` does."""
+        news = {_RULES + name: facts for name, facts in self.plan.news(whole=whole)}
+        return news | {_MAGIC + name: facts for name, facts in self.magic.news(whole=whole)}
+
+    def recall_counts(self, known: Mapping[str, str]) -> None:
+        """Take up what was counted before a restart. Raise `ValueError` or `TypeError` for damage."""
+        for beginning, state in ((_RULES, self.plan), (_MAGIC, self.magic)):
+            state.recall(
+                {
+                    name.removeprefix(beginning): facts
+                    for name, facts in known.items()
+                    if name.startswith(beginning)
+                }
+            )
+
+    def leave_counts(self) -> dict[str, str | None]:
+        """Return the names under which counts may be remembered: they are over."""
+        names = [
+            *(_RULES + name for name in self.plan.names()),
+            *(_MAGIC + name for name in self.magic.names()),
+        ]
+        return dict.fromkeys(names)
 
     def let_go(self) -> None:
         """Leave the oldest attempts that have ended, and the oldest decisions, to the store."""

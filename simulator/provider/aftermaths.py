@@ -54,6 +54,8 @@ class Aftermaths:
             occasion=account.occasions.of_event(event.type, event.recipient),
         )
         hits = account.plan.strike_event(moment, now)
+        if account.plan.stands_at("webhook", moment.stage):
+            self._journal.counts(account.name)
         notices = tell(event, hits, account.plan.plan.seed)
         if hits:
             attempt = "att_0" if event.mail is None else event.mail.attempt

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from simulator.provider import greylist
+from simulator.provider import counts, greylist
 from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.answer import Refused
 from simulator.provider.clock import ClockMoved
@@ -42,6 +42,7 @@ class Directory:
         if known is None:
             setup = self._tenants.setup_of(name) or self._setup
             known = self.by_name[name] = Account.fresh(name, setup, now, self._past)
+            self._rules_stand(known)
         return known
 
     def name(self, name: str, now: datetime) -> Account:
@@ -65,7 +66,9 @@ class Directory:
         account = self.account(name, now)
         if setup.greylist != account.setup.greylist:
             self.journal.note(name, greylist.TOPIC, account.greylist.leave())
+        self.journal.note(name, counts.TOPIC, account.leave_counts())
         account.set_up(setup, account.clock.now(now))
+        self._rules_stand(account)
 
     def take_up_setup(self, name: str, setup: Setup, since: datetime, now: datetime) -> None:
         """Take a setup again that was in force before a restart, since this instant of the account's time."""
@@ -83,11 +86,17 @@ class Directory:
         """Append rules to an account's plan; what the others counted stays."""
         account = self.account(name, now)
         account.plan.add(rules, account.clock.now(now))
+        self._rules_stand(account)
 
     def heal(self, name: str, now: datetime) -> None:
         """Take all rules away; keys and limits stay as they are."""
         account = self.account(name, now)
         self.set_up(name, dataclasses.replace(account.setup, plan=Plan(seed=account.setup.plan.seed)), now)
+
+    def _rules_stand(self, account: Account) -> None:
+        """There are rules of which since when they stand must outlive the process."""
+        if account.plan.plan.rules:
+            self.journal.counts(account.name)
 
     # --- its time -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from simulator.provider import kept
+from simulator.provider import counts, kept
 from simulator.provider.account import Account
 from simulator.provider.answer import Refused
 from simulator.provider.clock import ClockMoved
@@ -27,6 +27,8 @@ class Journal:
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
         self._records: list[Record] = []
+        self._counting: dict[str, None] = {}
+        """Accounts whose rules have counted something."""
         self._latest: dict[str, int] = {}
         """Where among the records each attempt stands."""
         self.opened = 0
@@ -45,9 +47,25 @@ class Journal:
 
     def take(self) -> list[Record]:
         """Hand out what was written since the last call, in order."""
+        self._take_counts(self._counting)
         records, self._records = self._records, []
         self._latest.clear()
         return records
+
+    def take_all_counts(self) -> None:
+        """Write what all rules have counted, whether it may wait or not."""
+        self._take_counts(list(self._accounts), whole=True)
+
+    def _take_counts(self, names: Iterable[str], *, whole: bool = False) -> None:
+        for name in names:
+            account = self._accounts.get(name)
+            if account is not None and (news := account.counted(whole=whole)):
+                self.note(name, counts.TOPIC, news)
+        self._counting.clear()
+
+    def counts(self, account: str) -> None:
+        """The rules of this account count something: it is written with whatever is written next."""
+        self._counting[account] = None
 
     def note(self, account: str, topic: str, news: Mapping[str, str | None]) -> None:
         """Remember facts by name, of something that an account keeps in mind itself."""

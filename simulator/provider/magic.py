@@ -7,7 +7,7 @@ Nothing has to be set up and nobody else is hurt, so a test of one mail needs no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -214,6 +214,28 @@ class MagicState:
                 if struck.is_final:
                     break
         return struck
+
+    # --- over a restart -----------------------------------------------------------------------------
+
+    def news(self, *, whole: bool) -> Iterator[tuple[str, str | None]]:
+        """Hand out what was counted, as `PlanState.news` does."""
+        for trick_name, state in self._states.items():
+            for name, facts in state.news(whole=whole):
+                yield f"{trick_name} {name}", facts
+
+    def recall(self, known: Mapping[str, str]) -> None:
+        """Take up what was handed out before a restart. Raise `ValueError` or `TypeError` for damage."""
+        by_trick: dict[str, dict[str, str]] = {}
+        for name, facts in known.items():
+            trick_name, _, rest = name.partition(" ")
+            by_trick.setdefault(trick_name, {})[rest] = facts
+        for trick_name, counts in by_trick.items():
+            self._state(trick_name).recall(counts)
+
+    def names(self) -> Iterator[str]:
+        """Yield every name under which counts may be remembered."""
+        for trick_name, state in self._states.items():
+            yield from (f"{trick_name} {name}" for name in state.names())
 
     def _state(self, name: str) -> PlanState:
         state = self._states.get(name)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
+from simulator.provider.counts import Attempts, Counts
 from simulator.provider.faults import Fault, RefuseEhlo
 from simulator.provider.message import Moment, header
 from simulator.provider.sieve import Sieve
@@ -175,17 +175,6 @@ class Tally:
     """Its time or its count is used up: it will not strike any more."""
 
 
-@dataclass(slots=True)
-class _Counts:
-    dice: random.Random
-    planted_at: datetime
-    seen: int = 0
-    fired: int = 0
-    seen_by: Counter[str] = field(default_factory=Counter)
-    fired_by: Counter[str] = field(default_factory=Counter)
-    stuck_to: set[str] = field(default_factory=set)
-
-
 def wire_of(dialect: str) -> str:
     """Return the wire that a dialect is spoken over: `smtp` or `http`; `webhook` for our own way to a receiver."""
     return dialect if dialect in ("smtp", "webhook") else "http"
@@ -196,9 +185,9 @@ class PlanState:
 
     def __init__(self, plan: Plan, *, planted_at: datetime) -> None:
         self.plan = plan
-        self._counts: list[_Counts] = []
+        self._counts: list[Counts] = []
         self._by_stage: dict[tuple[str, str], list[int]] = {}
-        self._attempts: dict[tuple[Per, str], dict[str, int]] = {}
+        self._attempts = Attempts()
         self._counts_attempts: tuple[Per, ...] = ()
         self._wires: set[str] = set()
         """Where rules stand."""
@@ -226,7 +215,7 @@ class PlanState:
         for position, rule in enumerate(self.plan.rules[start:], start):
             # Each rule has dice of its own, so that adding a rule never changes what another one rolls.
             dice = random.Random(f"{self.plan.seed}/{position}/{rule.name}")
-            self._counts.append(_Counts(dice=dice, planted_at=now))
+            self._counts.append(Counts(rule.name, dice, now, lasts=rule.per is not Per.CONNECTION))
             self._wires.update(wire for wire, _ in rule.stages)
             for place in rule.stages:
                 self._by_stage.setdefault(place, []).append(position)
@@ -336,8 +325,9 @@ class PlanState:
         for per in self._counts_attempts:
             # Also where no rule stands: an attempt that ends early is one all the same.
             if per in (Per.PLAN, Per.CONNECTION) or moment.recipient or moment.recipients:
-                counted = self._attempts.setdefault((per, _scope(per, moment)), {})
-                counted.setdefault(moment.attempt, len(counted) + 1)
+                self._attempts.count(
+                    f"{per} {_scope(per, moment)}", moment.attempt, lasts=per is not Per.CONNECTION
+                )
 
     def _hit(
         self, rule: Rule, position: int, moment: Moment, already: Container[str], now: datetime
@@ -352,41 +342,83 @@ class PlanState:
                 hit.append(recipient)
         return hit
 
-    def _due(self, rule: Rule, counts: _Counts, moment: Moment, now: datetime) -> bool:
-        scope = _scope(rule.per, moment)
-        counts.seen += 1
-        if rule.sticks_to_mail and moment.mail in counts.stuck_to:
-            counts.fired += 1
+    def _due(self, rule: Rule, counts: Counts, moment: Moment, now: datetime) -> bool:
+        counts.meet()
+        if rule.sticks_to_mail and counts.sticks_to(moment.mail):
+            counts.fire(None)
             return True
         if not _in_window(rule.when, counts, now):
             return False
-        counts.seen_by[scope] += 1
-        if rule.when.attempt is not None:
-            counted = self._attempts.get((rule.per, scope), {})
-            if counted.get(moment.attempt) != rule.when.attempt:
-                return False
-        if not self._strikes_now(rule.when, counts, scope):
+        scope = _scope(rule.per, moment)
+        seen = counts.see(scope)
+        if (
+            rule.when.attempt is not None
+            and self._attempts.nth(f"{rule.per} {scope}", moment.attempt) != rule.when.attempt
+        ):
             return False
-        counts.fired += 1
-        counts.fired_by[scope] += 1
+        if not _strikes_now(rule.when, counts, scope, seen):
+            return False
+        counts.fire(scope)
         if rule.sticks_to_mail:
-            counts.stuck_to.add(moment.mail)
+            counts.stick(moment.mail)
         return True
 
-    def _strikes_now(self, when: When, counts: _Counts, scope: str) -> bool:
-        occasion = counts.seen_by[scope] - when.skip
-        if occasion <= 0:
-            return False
-        if when.first is not None and occasion > when.first:
-            return False
-        if when.every is not None and occasion % when.every != 0:
-            return False
-        if when.times is not None and counts.fired_by[scope] >= when.times:
-            return False
-        return when.probability is None or counts.dice.random() < when.probability
+    # --- over a restart -----------------------------------------------------------------------------
+
+    def news(self, *, whole: bool) -> Iterator[tuple[str, str | None]]:
+        """Hand out what was counted since the last call and must not wait, by name; None: it is forgotten.
+
+        `whole`: everything.
+        """
+        is_urgent = self._attempts.is_urgent
+        for position, counts in enumerate(self._counts):
+            if counts.is_urgent or whole:
+                is_urgent = True
+                for name, facts in counts.news():
+                    yield f"{position}{name}", facts
+        if is_urgent:
+            for scope, facts in self._attempts.news():
+                yield _ATTEMPTS + scope, facts
+
+    def recall(self, known: Mapping[str, str]) -> None:
+        """Take up what was handed out before a restart. Raise `ValueError` or `TypeError` for damage."""
+        mine = set()
+        for position, counts in enumerate(self._counts):
+            facts = known.get(str(position))
+            if facts is not None and counts.recall("", facts):
+                mine.add(position)
+        for name, facts in known.items():
+            if name.startswith(_ATTEMPTS):
+                self._attempts.recall(name.removeprefix(_ATTEMPTS), facts)
+            elif (part := _PART.fullmatch(name)) is not None and int(part[1]) in mine:
+                self._counts[int(part[1])].recall(part[2], facts)
+
+    def names(self) -> Iterator[str]:
+        """Yield every name under which counts may be remembered."""
+        for position, counts in enumerate(self._counts):
+            yield from (f"{position}{name}" for name in counts.names())
+        yield from (_ATTEMPTS + scope for scope in self._attempts.names())
 
 
-def _in_window(when: When, counts: _Counts, now: datetime) -> bool:
+#: What the names of notes about attempts begin with, and those about a part of a rule's counts.
+_ATTEMPTS = "@"
+_PART = re.compile(r"([0-9]+)([^0-9].*)", re.DOTALL)
+
+
+def _strikes_now(when: When, counts: Counts, scope: str, seen: int) -> bool:
+    occasion = seen - when.skip
+    if occasion <= 0:
+        return False
+    if when.first is not None and occasion > when.first:
+        return False
+    if when.every is not None and occasion % when.every != 0:
+        return False
+    if when.times is not None and counts.fired_in(scope) >= when.times:
+        return False
+    return when.probability is None or counts.roll() < when.probability
+
+
+def _in_window(when: When, counts: Counts, now: datetime) -> bool:
     if when.from_s is None and when.until_s is None:
         return True
     age_s = (now - counts.planted_at).total_seconds()
@@ -395,17 +427,17 @@ def _in_window(when: When, counts: _Counts, now: datetime) -> bool:
     return when.until_s is None or age_s < when.until_s
 
 
-def _is_over(rule: Rule, counts: _Counts, now: datetime) -> bool:
+def _is_over(rule: Rule, counts: Counts, now: datetime) -> bool:
     when = rule.when
-    if rule.sticks_to_mail and counts.stuck_to:
+    if rule.sticks_to_mail and counts.sticks:
         return False
     if when.until_s is not None and (now - counts.planted_at).total_seconds() >= when.until_s:
         return True
     if rule.per is not Per.PLAN:
         return False  # The next mail, recipient or connection has its own counts.
-    if when.times is not None and counts.fired_by[""] >= when.times:
+    if when.times is not None and counts.fired_in("") >= when.times:
         return True
-    return when.first is not None and counts.seen_by[""] >= when.skip + when.first
+    return when.first is not None and counts.seen_in("") >= when.skip + when.first
 
 
 def _scope(per: Per, moment: Moment) -> str:

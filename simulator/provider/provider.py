@@ -310,6 +310,10 @@ class Provider:
         """Hand out what a store must keep since the last call, in order."""
         return self._journal.take()
 
+    def settle(self) -> None:
+        """The end is near: what could wait to be kept is among the next records."""
+        self._journal.take_all_counts()
+
     def restore(self, records: Iterable[Record], now: datetime) -> None:
         """Take up where a former process ended. Bodies are not needed: `Booked.raw` may be empty."""
         restore(records, self._directory, now)

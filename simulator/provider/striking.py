@@ -63,6 +63,7 @@ class Striking:
         if not is_magic and account.plan.is_blind(wire_of(attempt.dialect), stage):
             return None
         moment = self.moment(attempt, stage, detail, occasion)
+        self._journal.counts(account.name)
         strike = account.plan.strike(moment, now)
         if is_magic and not (strike is not None and strike.is_final):
             more = account.magic.strike(moment, now)

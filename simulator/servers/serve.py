@@ -126,6 +126,8 @@ class Service:
         self._is_serving = False
         self.recalled_plans: list[str] = []
         """Accounts whose plan was set before the start, over the control API."""
+        self.used_up: dict[str, int] = {}
+        """Accounts with rules that had struck as often or as long as they were to before the start: how many those are."""
         self._stack = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
@@ -177,6 +179,7 @@ class Service:
         self.feed = Feed(life=f"{int(now.timestamp() * 1000):x}")
         self.committer = Committer(self.provider.records, self.store, self._kept)
         self._stack.push_async_callback(self.committer.close)
+        self._stack.callback(self.provider.settle)
         self.moves, self.holds = Moves(), Holds(self._held)
         self.alarms = Alarms(self.clock)
         self.archive = Archive(self.provider, self.store, self.committer)
@@ -308,6 +311,7 @@ class Service:
         self.recalled_plans = plans.recall(self.provider, self.options.setup, self.options.tenancy, now)
         self.provider.restore(history, now)
         self.provider.take_up(now)
+        self.used_up = plans.used_up(self.provider, now)
 
     def _moved(self) -> None:
         """An attempt changed: whoever waits may look again, and what it left behind gets written soon."""
@@ -325,9 +329,9 @@ class Service:
     def _log(self, records: Sequence[Record]) -> None:
         for record in records:
             if isinstance(record, Tried) and record.attempt.state is AttemptState.CLOSED:
-                logs.ended(record.attempt, hides_account=self._is_hidden(record.attempt.account))
+                logs.ended(record.attempt, hides_account=self.is_hidden(record.attempt.account))
 
-    def _is_hidden(self, account: str) -> bool:
+    def is_hidden(self, account: str) -> bool:
         """Tell whether an account may be called by a credential that a sender brought along."""
         tenancy = self.options.tenancy
         known = {DEFAULT_ACCOUNT, *(name for name, _ in tenancy.tenants)}

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simulator import __version__
-from simulator.cli import _say_hello, cli, main, run
+from simulator.cli import cli, main, run
+from simulator.cli.greeting import say_hello
 from simulator.servers.serve import Address
 from tests.simulator.running import Running, ask, mail, request, running
 
@@ -381,5 +382,5 @@ def test_an_smtp_that_others_can_reach_is_mentioned(capsys: pytest.CaptureFixtur
     """It knows no token: whoever reaches it can hand in mail. That is allowed, and said."""
     for host, said in (("0.0.0.0", True), ("127.0.0.1", False)):
         with running(smtp=Address(host=host, port=0)) as simulator:
-            _say_hello(simulator.service)
+            say_hello(simulator.service)
         assert ("SMTP can be reached from other machines" in capsys.readouterr().err) is said

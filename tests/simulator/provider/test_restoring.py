@@ -6,6 +6,7 @@ from simulator.provider.faults import (
     HoldTheAnswer,
 )
 from simulator.provider.ledger import AttemptState, Decided
+from simulator.provider.notes import Noted
 from simulator.provider.provider import Detail
 from tests.simulator.provider.mails import NOW, mail, planned, provider, rule, send
 
@@ -29,5 +30,5 @@ def test_the_name_of_an_attempt_in_the_decision_log_is_not_given_again() -> None
     again = provider()
     again.restore(records, NOW)
 
-    assert [type(each) for each in records] == [Decided]
+    assert [type(each) for each in records] == [Decided, Noted]
     assert again.open("smtp", "peer", NOW).id != attempt.id

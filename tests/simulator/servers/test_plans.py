@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from simulator.config import read_plan
+from simulator.provider.counts import TOPIC
 from simulator.provider.ledger import Named
 from simulator.provider.notes import Noted
 from simulator.provider.provider import Provider, Record, Setup
@@ -96,6 +97,45 @@ def test_another_seed_is_not_another_plan() -> None:
     records = started().records() + lived()
 
     assert len(started(records, other).accounts["shop"].plan.plan.rules) == 3
+
+
+def test_rules_of_the_start_go_on_where_they_were() -> None:
+    """An outage of four minutes is not four minutes more after each restart, nor is a count used up twice."""
+    base = read_plan({"rules": ["503 for 4 minutes", "502 twice"]}, "test")
+    first = Provider(setup=base, now=NOW)
+    plans.recall(first, base, Tenancy(), NOW)
+    send(first, mail(dialect="native"), after(300))
+    records = first.records()
+    second = started(records, base)
+    send(second, mail(dialect="native"), after(301))
+    records += second.records()
+    third = started(records, base)
+
+    for again in (second, third):
+        assert again.accounts["default"].plan.planted() == [NOW, NOW]
+    assert [each.fired for each in third.accounts["default"].plan.tally(after(302))] == [0, 2]
+    assert plans.used_up(third, after(302)) == {"default": 2}
+
+
+def test_under_another_plan_nothing_was_counted() -> None:
+    """And what was counted under the former one is forgotten, for good."""
+    twice, once = (read_plan({"rules": [f"502 {word}"]}, "test") for word in ("twice", "once"))
+    first = started(None, twice)
+    send(first, mail(dialect="native"), NOW)
+    records = first.records()
+    second = started(records, once)
+    assert [each.fired for each in second.accounts["default"].plan.tally(NOW)] == [0]
+
+    third = started(records + second.records(), twice)
+    assert [each.fired for each in third.accounts["default"].plan.tally(NOW)] == [0]
+
+
+def test_counts_in_words_of_another_version_are_said_and_left(caplog: pytest.LogCaptureFixture) -> None:
+    base = read_plan({"rules": ["502 twice"]}, "test")
+    provider = started([Noted(account="default", topic=TOPIC, name="rule 0", facts="nonsense")], base)
+
+    assert [each.fired for each in provider.accounts["default"].plan.tally(NOW)] == [0]
+    assert "counted before is not understood" in caplog.text
 
 
 def test_a_plan_in_words_of_another_version_is_said_and_left(caplog: pytest.LogCaptureFixture) -> None:

@@ -385,6 +385,32 @@ def test_only_as_much_is_kept_as_was_asked_for(tmp_path: Path) -> None:
     assert "survives a power cut; kept: 7 days, 2 mails" in " ".join(said.split())
 
 
+def test_a_rule_that_was_to_strike_twice_does_not_begin_anew(tmp_path: Path) -> None:
+    """Neither one of the plan file nor one that was set over the control API, after kill -9; and the start says so."""
+    (tmp_path / "plan.toml").write_text('rules = ["503 first 2"]')
+
+    def statuses(simulator: Process, account: str) -> list[int]:
+        data = request(mail(), headers={"Authorization": f"Bearer {account}"})
+        with Sender(simulator.http) as sender:
+            return [sender.say(data).see().status for _ in range(2)]
+
+    plan = ("--plan", str(tmp_path / "plan.toml"))
+    with Process(tmp_path, *plan) as simulator:
+        with ControlClient(simulator.ready["control"], "shop") as shop:
+            shop.set_plan({"rules": ["502 once per mail", "500 skip 2 once"]})
+        assert statuses(simulator, "default") == [503, 503]
+        assert statuses(simulator, "shop") == [502, 200]
+        # The last one was taken, so all that was counted before is kept.
+        simulator.end(signal.SIGKILL)
+
+    with Process(tmp_path, *plan) as simulator:
+        assert statuses(simulator, "default") == [200, 200]
+        assert statuses(simulator, "shop") == [200, 500]
+        _, said = simulator.end(signal.SIGTERM)
+    assert "1 rule of account default struck before this start and will not again" in said
+    assert "account shop goes on with the plan that was set before this start" in said
+
+
 def test_a_plan_file_is_what_every_account_begins_with() -> None:
     """And what a reset goes back to."""
     with running({"rules": [{"name": "given", "fault": "reset"}]}) as service:
