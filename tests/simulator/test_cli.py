@@ -14,8 +14,6 @@ from click.testing import CliRunner, Result
 
 from simulator import __version__
 from simulator.cli import cli, main, run
-from simulator.cli.greeting import say_hello
-from simulator.servers.serve import Address
 from tests.simulator.running import Running, ask, mail, request, running
 
 GOOD_PLAN = """
@@ -376,11 +374,3 @@ def test_a_verdict_says_whether_the_sender_obeyed(simulator: Running) -> None:
     said = invoke("verdict", *where).output
     assert "the sender did not obey when it was told to wait (1 times)\n" in said
     assert "  too early: early@example.com after 0" in said
-
-
-def test_an_smtp_that_others_can_reach_is_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
-    """It knows no token: whoever reaches it can hand in mail. That is allowed, and said."""
-    for host, said in (("0.0.0.0", True), ("127.0.0.1", False)):
-        with running(smtp=Address(host=host, port=0)) as simulator:
-            say_hello(simulator.service)
-        assert ("SMTP can be reached from other machines" in capsys.readouterr().err) is said

@@ -1,0 +1,40 @@
+"""What `simulator serve` says when everything is up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulator.cli.greeting import say_hello
+from simulator.provider.tenancy import Tenancy, Unknown
+from simulator.servers.serve import Address
+from tests.simulator.running import ask, mail, request, running
+
+
+def test_an_smtp_that_others_can_reach_is_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
+    """It knows no token: whoever reaches it can hand in mail. That is allowed, and said."""
+    for host, said in (("0.0.0.0", True), ("127.0.0.1", False)):
+        with running(smtp=Address(host=host, port=0)) as simulator:
+            say_hello(simulator.service)
+        assert ("SMTP can be reached from other machines" in capsys.readouterr().err) is said
+
+
+def test_what_goes_on_from_before_is_said_without_anybodys_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan that was set and a rule that was used up do not stand in the plan of this start."""
+    chosen = {"ledger": str(tmp_path / "ledger.db"), "tenancy": Tenancy(unknown=Unknown.NEW)}
+    with running({"rules": ["503 once"]}, **chosen) as simulator:
+        ask(simulator, request(mail(), headers={"Authorization": "Bearer sk_live_secret"}))
+        with simulator.control() as control:
+            control.set_plan({"rules": ["502 once"]})
+        say_hello(simulator.service)
+        assert "before this start" not in capsys.readouterr().err
+
+    with running({"rules": ["503 once"]}, **chosen) as simulator:
+        say_hello(simulator.service)
+    said = capsys.readouterr().err
+    assert "account default goes on with the plan that was set before this start" in said
+    assert "1 rule of account #" in said
+    assert "sk_live" not in said
