@@ -24,26 +24,25 @@ class Aftermaths:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._journal = directory.journal
-        self._stirred: set[str] = set()
+        self.stirring: set[str] = set()
+        """The accounts that `stirred` would hand out now; to be read only."""
 
     def begin(self, account: Account, acceptance: Acceptance) -> None:
         """A mail was booked: something will become of it."""
-        self.remember(account.aftermath.book(acceptance))
-        self._stirred.add(account.name)
-
-    @property
-    def stirring(self) -> frozenset[str]:
-        """The accounts that `stirred` would hand out now."""
-        return frozenset(self._stirred)
+        notes = account.aftermath.book(acceptance)
+        if notes:
+            self.remember(notes)
+        self.stirring.add(account.name)
 
     def stirred(self) -> set[str]:
         """Hand out the accounts in which mail was taken since the last call: something will become of it."""
-        stirred, self._stirred = self._stirred, set()
+        stirred = set(self.stirring)
+        self.stirring.clear()
         return stirred
 
     def calm(self, name: str) -> None:
         """Nobody carries what becomes of this account's mail."""
-        self._stirred.discard(name)
+        self.stirring.discard(name)
 
     def tell(self, event: Event, now: datetime) -> list[Notice]:
         """Return how an event that has happened is told to the account's webhook."""

@@ -23,6 +23,10 @@ class Foretold:
         if strike.early_s is not None:
             self._early[attempt] = strike.early_s
 
+    def says_nothing(self) -> bool:
+        """Tell whether nothing is foretold of any mail, as nearly always."""
+        return not self._destinies and not self._early
+
     def destinies(self, attempt: str) -> Mapping[str, Destiny]:
         """Return what will become of its recipients."""
         return self._destinies.get(attempt, {})

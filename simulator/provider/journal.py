@@ -76,12 +76,17 @@ class Journal:
         """Write down an attempt as it stands, unless a reset has forgotten it meanwhile."""
         account = self._accounts.get(attempt.account)
         if account is not None and attempt.id in account.attempts:
-            record = Tried(attempt=attempt.as_it_stands())
-            position = self._latest.setdefault(attempt.id, len(self._records))
-            if position < len(self._records):
-                self._records[position] = record  # How it stood a moment ago is of no interest any more.
-            else:
-                self._records.append(record)
+            self.keep_this(attempt.as_it_stands())
+
+    def keep_this(self, attempt: Attempt) -> None:
+        """Write down an attempt that the account has and that nobody changes any more."""
+        record = Tried(attempt=attempt)
+        position = self._latest.get(attempt.id)
+        if position is None:
+            self._latest[attempt.id] = len(self._records)
+            self._records.append(record)
+        else:
+            self._records[position] = record  # How it stood a moment ago is of no interest any more.
 
     def enter(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -279,7 +278,7 @@ class Ledger:
     _by_key: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_message_id: dict[str, list[Acceptance]] = field(default_factory=dict)
     _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
-    _copies: Counter[str] = field(default_factory=Counter)
+    _copies: dict[str, int] = field(default_factory=dict)
     _newest: int = 0
 
     def book(self, acceptance: Acceptance) -> None:
@@ -287,14 +286,10 @@ class Ledger:
         assert acceptance.id not in self._by_id, f"acceptance {acceptance.id} booked twice"
         self.acceptances.append(acceptance)
         self._newest = acceptance.number
-        self._copies[acceptance.sha256] += 1
+        self._copies[acceptance.sha256] = self._copies.get(acceptance.sha256, 0) + 1
         self._by_id[acceptance.id] = acceptance
         for index, name in self._names(acceptance):
-            known = index.get(name)
-            if known is None:
-                index[name] = [acceptance]
-            else:
-                known.append(acceptance)
+            index.setdefault(name, []).append(acceptance)
         if len(self.acceptances) >= self.window + self.window // 8 + 1:
             self._let_go(len(self.acceptances) - self.window)
 
@@ -329,7 +324,7 @@ class Ledger:
 
     def copies(self, sha256: str) -> int:
         """Return how many acceptances in the window have the very same bytes."""
-        return self._copies[sha256]
+        return self._copies.get(sha256, 0)
 
     def everything(self) -> Iterator[Acceptance]:
         """Yield every acceptance, oldest first."""
@@ -340,14 +335,15 @@ class Ledger:
                 yield each
         yield from (each for each in tuple(self.acceptances) if each.number > last)
 
-    def _names(self, each: Acceptance) -> Iterator[tuple[dict[str, list[Acceptance]], str]]:
-        """Yield by which names a mail is found."""
+    def _names(self, each: Acceptance) -> list[tuple[dict[str, list[Acceptance]], str]]:
+        """Return by which names a mail is found."""
+        by_recipient = self._by_recipient
+        names = [(by_recipient, folded(recipient)) for recipient in each.recipients]
         if each.key is not None:
-            yield self._by_key, each.key
+            names.append((self._by_key, each.key))
         if each.message_id is not None:
-            yield self._by_message_id, bare(each.message_id) or ""
-        for recipient in each.recipients:
-            yield self._by_recipient, folded(recipient)
+            names.append((self._by_message_id, bare(each.message_id) or ""))
+        return names
 
     def _named(self, here: Sequence[Acceptance], older: Callable[[], list[Acceptance]]) -> list[Acceptance]:
         if not self.has_older:
@@ -360,13 +356,13 @@ class Ledger:
         del self.acceptances[:how_many]
         for each in gone:
             del self._by_id[each.id]
-            self._copies[each.sha256] -= 1
-            if not self._copies[each.sha256]:
+            copies = self._copies[each.sha256] = self._copies[each.sha256] - 1
+            if not copies:
                 del self._copies[each.sha256]
             for index, name in self._names(each):
                 known = index[name]
                 # In order, so the oldest stands in front.
-                known.pop(0)
+                del known[0]
                 if not known:
                     del index[name]
 

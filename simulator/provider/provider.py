@@ -14,7 +14,7 @@ went out. What is true (`Verdict.accepted`, the ledger) and what we say (`Verdic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from simulator.provider import keyring
@@ -88,6 +88,8 @@ class Provider:
         self._striking = Striking(self.accounts, self._journal)
         holding = Holding(self.accounts, self._journal, directory.gate, self._striking, self._advising)
         self._aftermaths = Aftermaths(directory)
+        self.stirring: Collection[str] = self._aftermaths.stirring
+        """The accounts that `stirred` would hand out now."""
         self._steps = Steps(directory, self._striking, holding, self._advising, self._foretold)
         self._submissions = Submissions(
             seed=seed,
@@ -282,11 +284,6 @@ class Provider:
         return self._asking.find(query, name, now, view=view)
 
     # --- what becomes of it -------------------------------------------------------------------------
-
-    @property
-    def stirring(self) -> frozenset[str]:
-        """The accounts that `stirred` would hand out now."""
-        return self._aftermaths.stirring
 
     def stirred(self) -> set[str]:
         """Hand out the accounts in which mail was taken since the last call: something will become of it."""

@@ -105,7 +105,11 @@ def folded(text: str) -> str:
 
 def bare(message_id: str | None) -> str | None:
     """Return a Message-ID as it is compared: without its angle brackets. Case matters (RFC 5322, section 3.6.4)."""
-    return None if message_id is None else message_id.strip().removeprefix("<").removesuffix(">")
+    if message_id is None:
+        return None
+    if message_id[:1] == "<" and message_id[-1:] == ">" and len(message_id) > 1:
+        return message_id[1:-1]  # As nearly always.
+    return message_id.strip().removeprefix("<").removesuffix(">")
 
 
 def page_of(found: Iterable[tuple[int, Found]], limit: int) -> Page[Found]:

@@ -163,9 +163,11 @@ class Submissions:
     ) -> Acceptance:
         """Enter a mail into the ledger, for those it is taken for. `now` is the account's time."""
         account.booked += 1
-        destinies = account.aftermath.destinies(
-            taken, self._foretold.destinies(attempt.id), now, at_once=self._foretold.is_early(attempt.id)
-        )
+        destinies: tuple[tuple[str, Destiny], ...] = ()
+        if account.aftermath.suppressions or not self._foretold.says_nothing():
+            destinies = account.aftermath.destinies(
+                taken, self._foretold.destinies(attempt.id), now, at_once=self._foretold.is_early(attempt.id)
+            )
         acceptance = Acceptance(
             id=message_name(self._seed, account.name, account.booked),
             number=account.booked,
@@ -183,7 +185,11 @@ class Submissions:
             size_bytes=len(submission.raw),
             sha256=submission.sha256 or digest(submission.raw),
             obligation=header(submission.headers, OBLIGATION_HEADER),
-            fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
+            fate=Fate.DROPPED
+            if attempt.drop
+            else _common_fate(destinies, taken)
+            if destinies
+            else Fate.DELIVERED,
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
             form=submission.form,

@@ -39,6 +39,10 @@ class Suppressions:
 
     _entries: dict[str, Suppression] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        """Tell whether anybody is on it."""
+        return bool(self._entries)
+
     def add(self, entry: Suppression) -> bool:
         """Enter an address. False: it is there already, from this moment or an earlier one."""
         name = entry.address.lower()

@@ -32,7 +32,7 @@ from simulator.provider.deliveries import (
 from simulator.provider.events import Event
 from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
-from simulator.provider.provider import Account, Provider
+from simulator.provider.provider import Account, Provider, Setup
 from simulator.servers.alarms import Alarms
 from simulator.store import StoreError
 from simulator.store.committer import Committer
@@ -373,6 +373,8 @@ class Couriers:
         self.begun = asyncio.Event()
         self._channels: list[Channel] = []
         self._couriers: dict[tuple[str, str], Courier] = {}
+        self._idle: dict[str, Setup] = {}
+        """The accounts of which nobody is to be told anything, and the setup that says so."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def open(self, *channels: Channel) -> None:
@@ -387,16 +389,24 @@ class Couriers:
 
     def mind(self) -> None:
         """Mail was taken and is about to be kept: with it, who has to tell of it, if that is somebody new."""
-        for name in self.provider.stirring:
-            if not any(known == name for known, _ in self._couriers):
+        for name in tuple(self.provider.stirring):
+            account = self.provider.accounts.get(name)
+            if account is None or self._idle.get(name) is not account.setup:
+                if self._has(name):
+                    continue
                 self.refresh(name, from_the_start=True)
-                if not any(known == name for known, _ in self._couriers):
-                    self.provider.calm(name)  # Nobody is to be told: nobody need look again.
+                if self._has(name):
+                    continue
+            self.provider.calm(name)  # Nobody is to be told: nobody need look again.
 
     def stir(self) -> None:
         """Mail was taken somewhere: whoever carries its events may have something to do."""
-        for name in self.provider.stirred():
-            self.refresh(name, from_the_start=True)
+        if self.provider.stirring:
+            for name in self.provider.stirred():
+                self.refresh(name, from_the_start=True)
+
+    def _has(self, name: str) -> bool:
+        return any(known == name for known, _ in self._couriers)
 
     def refresh(self, name: str, *, from_the_start: bool = False) -> None:
         """Something about this account changed: where its events go, or what happened.
@@ -420,6 +430,10 @@ class Couriers:
                 self._let_go(courier)
             if courier is not None:
                 courier.wake()
+        if account is None or self._has(name):
+            self._idle.pop(name, None)
+        else:
+            self._idle[name] = account.setup
 
     def of(self, name: str, channel: str) -> Courier | None:
         """Return the courier of an account, if it has one."""
@@ -429,7 +443,8 @@ class Couriers:
         yield from self._couriers.values()
 
     async def close(self) -> None:
-        """Stop all of them."""
+        """Stop all of them; there will be no others."""
+        self._channels.clear()
         for courier in list(self._couriers.values()):
             self._let_go(courier)
         await asyncio.gather(*self._closing, return_exceptions=True)

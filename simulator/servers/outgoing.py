@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from simulator.clock import Clock
-from simulator.driven import Waiter
 from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
@@ -18,7 +17,6 @@ from simulator.servers.couriers import Couriers
 from simulator.servers.messenger import Messenger
 from simulator.servers.returns import Returns, check_returns
 from simulator.servers.webhooks import Webhooks
-from simulator.store import StoreError
 from simulator.store.committer import Committer
 
 
@@ -64,7 +62,6 @@ class Outgoing:
         reach: Reach = Reach.LOOPBACK,
     ) -> None:
         """`body` gives the bytes of an accepted mail."""
-        self._committer = committer
         self._messenger = Messenger(clock, reach)
         self.couriers = Couriers(provider, committer, clock, alarms, moved)
         self.webhooks = Webhooks(provider, self._messenger, clock, usual)
@@ -73,16 +70,6 @@ class Outgoing:
     def open(self) -> None:
         """Mind what happens from here on. Call it before the first mail can come."""
         self.couriers.open(self.webhooks, self.returns)
-
-    async def commit(self) -> None:
-        """Return when everything so far is kept, and with it who has to tell of it. Raises `StoreError`."""
-        self.couriers.mind()
-        await self._committer.commit()
-
-    def tell_when_kept(self, waiter: Waiter[StoreError | None]) -> None:
-        """Set `waiter` when everything so far is kept, and with it who has to tell of it; or to what went wrong."""
-        self.couriers.mind()
-        self._committer.tell(waiter)
 
     def begin(self) -> None:
         """Let it go out. Call it when everything is up: whoever is told something may ask us at once."""

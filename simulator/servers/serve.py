@@ -177,7 +177,7 @@ class Service:
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
         self.feed = Feed(life=f"{int(now.timestamp() * 1000):x}")
-        self.committer = Committer(self.provider.records, self.store, self._kept)
+        self.committer = Committer(self._records, self.store, self._kept)
         self._stack.push_async_callback(self.committer.close)
         self._stack.callback(self.provider.settle)
         self.moves, self.holds = Moves(), Holds(self._held)
@@ -199,12 +199,12 @@ class Service:
         native = NativeApi(
             self.provider,
             wire,
-            self.outgoing.commit,
+            self.committer.commit,
             self._moved,
             self.clock,
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
-            tell_when_kept=self.outgoing.tell_when_kept,
+            tell_when_kept=self.committer.tell,
         )
         self.metrics = Metrics(self._readings())
         context = Context(
@@ -238,7 +238,7 @@ class Service:
         self._smtp = SmtpServer(
             self.provider,
             wire,
-            self.outgoing.commit,
+            self.committer.commit,
             self._moved,
             self.clock,
             hostname=HOSTNAME,
@@ -318,6 +318,11 @@ class Service:
         self.moves.moved()
         self.committer.soon()
         self.outgoing.couriers.stir()
+
+    def _records(self) -> list[Record]:
+        """What is to be kept now, and with it who has to tell of it, if that is somebody new."""
+        self.outgoing.couriers.mind()
+        return self.provider.records()
 
     def _kept(self, records: Sequence[Record]) -> None:
         """These have become durable: whoever listens may know."""

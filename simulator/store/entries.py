@@ -45,7 +45,6 @@ STATE_KINDS = (
 
 STATE_BY_CODE = {kind.code: kind for kind in STATE_KINDS}
 STATE_BY_NAME = {kind.name: kind for kind in STATE_KINDS}
-_STATE_BY_TYPE: dict[type, StateKind] = {kind.record: kind for kind in STATE_KINDS}
 
 
 class Entry(NamedTuple):
@@ -72,24 +71,44 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
 
 def encode(record: Record) -> Entry:
     """Write a record down as it is now."""
-    match record:
-        case Booked(acceptance=acceptance, raw=raw):
-            return Entry(BOOKED, facts_of(acceptance), raw, acceptance)
-        case Tried(attempt=attempt):
-            # Its headers are for the rules of a living attempt; those of an accepted mail stand in the acceptance.
-            headers, attempt.headers = attempt.headers, ()
-            try:
-                return Entry(TRIED, facts_of(attempt), b"", attempt)
-            finally:
-                attempt.headers = headers
-        case Decided(decision=decision):
-            return Entry(DECIDED, facts_of(decision), b"", decision)
-        case Wiped():
-            return Entry(WIPED, facts_of(record), b"", record)
-        case Named():
-            return Entry(NAMED, facts_of(record), b"", record)
-        case _:
-            return Entry(_STATE_BY_TYPE[type(record)].code, facts_of(record), b"", record)
+    return _ENCODERS[type(record)](record)
+
+
+def _booked(record: Booked) -> Entry:
+    acceptance = record.acceptance
+    return _entry(Entry, (BOOKED, facts_of(acceptance), record.raw, acceptance))
+
+
+def _tried(record: Tried) -> Entry:
+    attempt = record.attempt
+    # Its headers are for the rules of a living attempt; those of an accepted mail stand in the acceptance.
+    headers, attempt.headers = attempt.headers, ()
+    try:
+        return _entry(Entry, (TRIED, facts_of(attempt), b"", attempt))
+    finally:
+        attempt.headers = headers
+
+
+def _decided(record: Decided) -> Entry:
+    return Entry(DECIDED, facts_of(record.decision), b"", record.decision)
+
+
+def _plain(kind: int) -> Callable[[Any], Entry]:
+    """Return what writes down a record that is all facts."""
+    return lambda record: Entry(kind, facts_of(record), b"", record)
+
+
+#: `Entry(…)` without a detour through Python: every mail has three of them.
+_entry = tuple.__new__
+
+_ENCODERS: dict[type, Callable[[Any], Entry]] = {
+    Booked: _booked,
+    Tried: _tried,
+    Decided: _decided,
+    Wiped: _plain(WIPED),
+    Named: _plain(NAMED),
+    **{kind.record: _plain(kind.code) for kind in STATE_KINDS},
+}
 
 
 def decode(kind: int, facts: bytes) -> Any:
