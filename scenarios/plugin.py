@@ -240,6 +240,7 @@ _WEIGHTS = {
     "exhaustive.at-least-once": 9,
     "exhaustive.limited": 4,
     "exhaustive.spare": 4,
+    "exhaustive.batches": 4,
     "workers.two": 5,
     "content.large": 4,
     "crash.after-acceptance": 3,

@@ -478,6 +478,19 @@ PROMISES: tuple[Promise, ...] = (
         crash="every crash point",
     ),
     Promise(
+        name="exhaustive.batches",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where several mails go in one request",
+            what="each of them is accepted exactly once and fails only over a refusal of its own",
+        ),
+        source="RFC 4918 13 (a result for each member); draft-ietf-httpapi-idempotency-key-header-07 2; docs/proof.md",
+        profiles=("http",),
+        presumes=("python-world",),
+        fault="every behaviour",
+        crash="every crash point",
+    ),
+    Promise(
         name="exhaustive.spare",
         family="exhaustive",
         requirement=_EVERYWHERE.format(

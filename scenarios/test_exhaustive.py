@@ -47,6 +47,12 @@ def test_a_limit_is_kept_together_and_nothing_is_lost_over_it(matrix: Matrix) ->
     matrix.judge()
 
 
+@promises("exhaustive.batches")
+def test_mails_that_go_together_are_judged_one_by_one(matrix: Matrix) -> None:
+    """A request with several mails may be refused or lost in part; what is said of one says nothing of the others."""
+    matrix.judge()
+
+
 @promises("exhaustive.spare")
 def test_who_stands_in_takes_over_no_doubt(matrix: Matrix) -> None:
     """A mail goes to the other provider only if the first one cannot have it."""

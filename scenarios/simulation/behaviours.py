@@ -133,6 +133,17 @@ def _told_first(wire: str) -> tuple[Behaviour, ...]:
     )
 
 
+def _of_batches(behaviour: Behaviour) -> Behaviour:
+    """Of a request with several mails: a single one never meets it, and without bytes there are no such requests."""
+    return replace(behaviour, profiles=BATCHES, needs_bytes=True)
+
+
+def _refusal_of_one(name: str, **batch: Any) -> Behaviour:
+    """One mail of a request is refused for good, by a provider that speaks of its mails in this way."""
+    fault = {"fault": "reply", "stage": "accept", "code": 422, "sticks": "mail"}
+    return replace(_of_batches(_terms(name, fault, batch=batch)), refuses=True)
+
+
 HEALTHY = Behaviour(name="ok")
 
 #: The seconds that a slow provider takes: past the sender's timeouts and its next try, and less than the time for
@@ -150,6 +161,8 @@ HOOKS: dict[str, str] = {
 CLOSED = {"fault": "hang_up", "stage": "reply"}
 TOLD_500 = {"fault": "reply", "stage": "reply", "code": 500}
 NOT_TAKEN_503 = {"fault": "reply", "stage": "accept", "code": 503}
+#: The profile in which several mails go in one request.
+BATCHES = ("http-batches",)
 #: Profiles whose provider forgets its keys soon or has none, and can be asked.
 ASKED = ("http-keys-forgotten", "http-lookup-lagging")
 LATE = {"fault": "slow", "stage": "accept", "delay_s": LATE_S}
@@ -222,6 +235,21 @@ HTTP: tuple[Behaviour, ...] = (
     _terms("taken, 500, replayed", TOLD_500, idempotency={"lied": "replay_error"}, profiles=ASKED),
     _terms("503, replayed", NOT_TAKEN_503, idempotency={"failed": "replay"}, profiles=ASKED),
     *_told_first("http"),
+    *(
+        _of_batches(_hit(name, "odd_results", "reply", listing=listing))
+        for name, listing in (
+            ("one result missing", "fewer"),
+            ("one result twice", "twice"),
+            ("results shuffled", "shuffled"),
+            ("no results", "none"),
+            ("totals instead of results", "totals"),
+        )
+    ),
+    _refusal_of_one("one refused, only ids", results="accepted"),
+    _refusal_of_one("one refused, 207", mixed_status=207),
+    _refusal_of_one("one refused, so all are", mode="all_or_nothing"),
+    _of_batches(_terms("one 503, so all are", NOT_TAKEN_503, batch={"mode": "all_or_nothing"})),
+    _of_batches(_terms("taken, closed, only ids", CLOSED, batch={"results": "accepted"})),
 )
 
 SMTP: tuple[Behaviour, ...] = (
@@ -284,7 +312,8 @@ SMTP: tuple[Behaviour, ...] = (
     *_told_first("smtp"),
 )
 
-# Not here: `failed = "refuse"` (the key is burnt, send another one), for a sender that holds on to its keys can only
+# Not here: results that are always totals alone, from which nobody learns that one of two mails was refused;
+# `failed = "refuse"` (the key is burnt, send another one), for a sender that holds on to its keys can only
 # give up; `in_flight = "process"` and `lied = "release"`, with which the provider itself makes the second copy.
 
 #: The profile in which SMTP stands in for HTTP.

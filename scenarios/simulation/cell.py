@@ -629,13 +629,15 @@ def _events(world: World, history: History, profile: Profile, *, overtaken: bool
     events = set()
     if _has_waited(history, profile):
         events.add("a mail waited for the limit")
+    if "batch" in profile.sender:
+        events |= _of_batches(world)
     if profile.wire == "http" and any(each.accepted and each.dialect == "smtp" for each in history.attempts):
         events.add("the spare took a mail")
     if overtaken and any(len(history.tries_for(each.recipient)) > 1 for each in history.said):
         events.add("overtaken while frozen")
     for wired in world.network.seen:
-        # Head and body may come in one piece or in two.
-        if b'{"data":[' in wired.data:
+        # Head and body may come in one piece or in two. The results of a batch are such a list, too.
+        if b'{"data":[' in wired.data and "batch" not in profile.sender:
             events.add("looked up and " + ("not found" if b'{"data":[]' in wired.data else "found"))
     for each in history.attempts:
         if each.in_doubt:
@@ -667,6 +669,18 @@ def _has_waited(history: History, profile: Profile) -> bool:
     tries = (history.tries_for(each.recipient) for each in history.obligations)
     begun = sorted(min(each.opened_at for each in mine) for mine in tries if mine)
     return len(begun) > burst and begun[burst] - begun[0] >= timedelta(seconds=1 / rate)
+
+
+def _of_batches(world: World) -> set[str]:
+    """Say what happened to requests with several mails."""
+    requests: dict[str | None, list[bool]] = {}
+    for attempt in (each for service in world.services for each in world.attempts_of(service)):
+        requests.setdefault(attempt.batch, []).append(bool(attempt.accepted))
+    several = [taken for batch, taken in requests.items() if batch is not None and len(taken) > 1]
+    events = {"several mails went together"} if several else set()
+    return events | (
+        {"one of several was not taken"} if any(len(set(each)) > 1 for each in several) else set()
+    )
 
 
 def _future_of(world: World, history: History) -> str:

@@ -87,6 +87,16 @@ SOMETIMES: Mapping[str, frozenset[str]] = {
             "refused for good",
         }
     ),
+    "http-batches": frozenset(
+        {
+            "several mails went together",
+            "one of several was not taken",
+            "an answer was lost",
+            "a key was replayed",
+            "recovered",
+            "refused for good",
+        }
+    ),
     "http-with-spare": frozenset(
         {
             "the spare took a mail",
@@ -110,6 +120,7 @@ PROFILE_OF: Mapping[str, str] = {
     "exhaustive.at-least-once": "smtp-at-least-once",
     "exhaustive.limited": "http-limited",
     "exhaustive.spare": "http-with-spare",
+    "exhaustive.batches": "http-batches",
 }
 
 

@@ -131,9 +131,10 @@ _BARE = ("commit", "point", "reply", "step")
 WITHOUT_BYTES = " (without bytes)"
 #: A clock that is wrong by most of a lease, either way.
 SKEW_S = 25.0
-#: In these profiles the gate decides, and it does not ask what exactly went wrong. So all of a size is played of a few
-#: columns only – the provider is well, away, has enough, refuses for good, took a mail and did not say so – and `QUICK`
-#: plays no others; of the others `SINGLE` plays every crash point of the worker, and `FULL` the crashes in the recovery.
+#: In these profiles it matters that something went wrong, and little what: a gate does not ask, and of a request with
+#: several mails what counts is which of them it was about. So all of a size is played of a few columns only – the provider
+#: is well, away, has enough, refuses for good, took a mail and did not say so, lists results as it likes – and `QUICK` plays
+#: no others; of the others `SINGLE` plays every crash point of the worker, and `FULL` the crashes in the recovery.
 FEW: Mapping[str, frozenset[str]] = {
     "http-limited": frozenset({HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}),
     "http-with-spare": frozenset(
@@ -146,6 +147,17 @@ FEW: Mapping[str, frozenset[str]] = {
             "spare: RCPT 550",
             "spare: taken, closed",
             "spare: dot closed",
+        }
+    ),
+    "http-batches": frozenset(
+        {
+            HEALTHY.name,
+            "503",
+            "422",
+            "taken, closed",
+            "one result missing",
+            "one refused, only ids",
+            "one refused, so all are",
         }
     ),
 }
@@ -203,7 +215,7 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
         is_crowd = shape in CROWDS and shape != shows
-        if is_crowd and size is Size.SINGLE and name not in ONE_OF_EACH:
+        if is_crowd and size is Size.SINGLE and name not in FEW.get(profile.id, ONE_OF_EACH):
             continue
         if shape != shows:
             yield block("worker", *_COMMITS, shape=shape)

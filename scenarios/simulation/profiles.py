@@ -129,9 +129,23 @@ LIMITED: tuple[Profile, ...] = (
             # Longer than a poll: a mail that the main provider refused for now comes back while it is shut.
             "breaker_pause_s": 40.0,
             "breaker_pause_cap_s": 60.0,
+            # Not when an attempt of the spare gives up that began at a poll: who is first then is no matter of the design.
+            "reconcile_s": 43.0,
         },
         variant="keys-honoured",
     ),
 )
 
-BY_ID: dict[str, Profile] = {profile.id: profile for profile in (*PROFILES, *LIMITED)}
+#: Several mails in one request, and a result for each.
+BATCHED: tuple[Profile, ...] = (
+    Profile(
+        id="http-batches",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        sender={"policy": "resend-same-key", "batch": 4},
+        shape="three recipients",
+        variant="keys-honoured",
+    ),
+)
+
+BY_ID: dict[str, Profile] = {profile.id: profile for profile in (*PROFILES, *LIMITED, *BATCHED)}

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
-from scenarios.simulation.zoo import gates, identity, manners, outbox, patience, reading
+from scenarios.simulation.zoo import batches, gates, identity, manners, outbox, patience, reading
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt
 
 ALL: tuple[BadSender, ...] = (
@@ -23,6 +23,7 @@ ALL: tuple[BadSender, ...] = (
     *patience.SENDERS,
     *gates.SENDERS,
     *manners.SENDERS,
+    *batches.SENDERS,
 )
 
 

@@ -11,6 +11,7 @@ from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
 from scenarios.simulation.profiles import Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.zoo.batches import believes_the_whole
 from scenarios.simulation.zoo.gates import WITH_A_BOLD_SPARE, MovesDoubt
 
 
@@ -53,3 +54,8 @@ def moves_doubt(disk: Disk, profile: Profile) -> ReferenceSender:
         return ReferenceSender(disk=disk, profile=profile)
     bold = {"providers": WITH_A_BOLD_SPARE}
     return ReferenceSender(disk=disk, profile=profile, parts={"open_store": MovesDoubt}, options=bold)
+
+
+def fails_the_whole(disk: Disk, profile: Profile) -> ReferenceSender:
+    """Several mails in one request: if it is refused, all of them are."""
+    return ReferenceSender(disk=disk, profile=profile, parts={"transport": believes_the_whole})

@@ -56,15 +56,15 @@ def test_every_kind_of_fault_takes_part(wire: str) -> None:
 # --- other terms ------------------------------------------------------------------------------------
 
 #: What a provider's terms can be in a world, and which keys of a plan say so.
-TERMS = {"limit", "greylist", "idempotency", "webhooks", "rule"}
+TERMS = {"limit", "greylist", "idempotency", "webhooks", "rule", "batch"}
 
 
 def test_every_kind_of_terms_takes_part() -> None:
-    """Limits and webhooks on both wires, keys on the one that has them, greylists on the other."""
+    """Limits and webhooks on both wires, keys and batches on the one that has them, greylists on the other."""
     said = {wire: {key for each in table.values() for key in each.terms} for wire, table in BY_WIRE.items()}
 
     assert said["http"] == TERMS - {"greylist"}
-    assert said["smtp"] == TERMS - {"idempotency"}
+    assert said["smtp"] == TERMS - {"idempotency", "batch"}
 
 
 @pytest.mark.parametrize("situation", ["finished", "in_flight", "failed", "lied"])
@@ -124,4 +124,4 @@ def test_columns_of_a_profile() -> None:
     assert "503, replayed" not in columns("http-keys", "http")
     assert "503, replayed" in columns("http-lookup-lagging", "http")
     left = set(columns("http-keys", "http")) - set(columns("http-keys", "http", byteless=True))
-    assert left == {each.name for each in HTTP if each.needs_bytes}
+    assert left == {each.name for each in HTTP if each.needs_bytes and not each.profiles}

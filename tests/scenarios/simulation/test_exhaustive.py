@@ -152,6 +152,7 @@ def test_a_broken_promise_leaves_a_file_that_plays_it_again(
 BREAKERS = {
     "exhaustive.limited": ("ignores_the_limit", "too fast"),
     "exhaustive.spare": ("moves_doubt", "duplicated"),
+    "exhaustive.batches": ("fails_the_whole", "lost"),
 }
 
 
@@ -164,7 +165,8 @@ def test_a_sender_with_one_sin_breaks_one_promise(
     few = [
         replace(block, kinds=())
         for block in blocks(Size.QUICK, (exhaustive.PROFILE_OF[promise],))
-        if block.script in (("ok",), ("taken, closed",)) and block.victim == "worker"
+        if block.script in (("ok",), ("taken, closed",), ("one refused, so all are",))
+        and block.victim == "worker"
     ]
     monkeypatch.setattr(exhaustive, "blocks", lambda size, profiles: few)
     sender, kind = BREAKERS[name]

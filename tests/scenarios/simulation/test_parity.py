@@ -18,7 +18,7 @@ from reference_sender.policy.classify import classify
 from reference_sender.policy.evidence import Evidence
 from reference_sender.transports.http import HttpOptions, HttpTransport
 from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
-from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.behaviours import BATCHES, BY_WIRE
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World
 from simulator.clock import SystemClock
 from simulator.config import read_plan
@@ -69,8 +69,8 @@ def exchanges() -> list[Exchange]:
         )
         for wire in ("http", "smtp")
         for name, behaviour in BY_WIRE[wire].items()
-        # What another wire does is played there.
-        if not behaviour.on
+        # What another wire does is played there; and here mails go one by one.
+        if not behaviour.on and behaviour.profiles != BATCHES
     ]
     for wire in ("http", "smtp"):
         hold = (("fault", "hold"), ("stage", "reply"))
