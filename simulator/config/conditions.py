@@ -20,15 +20,16 @@ WIRES = tuple(STAGES)
 
 _SMTP_WITH_MAIL = ("mail", "rcpt", "data", "body", "message", "reply", "rset")
 _SMTP_WITH_RECIPIENT = _SMTP_WITH_MAIL[1:]
+_HTTP_WITH_A_HEAD = HTTP_STAGES[HTTP_STAGES.index("upload") :]
 _HTTP_WITH_MAIL = ("validate", "accept", "reply", "body")
 
 #: At which stages a condition can be met at all; before, what it asks for is not known yet.
 KNOWN_AT: dict[str, dict[str, tuple[str, ...]]] = {
-    "account": {"smtp": SMTP_STAGES[3:], "http": HTTP_STAGES[1:], "webhook": WEBHOOK_STAGES},
+    "account": {"smtp": SMTP_STAGES[3:], "http": _HTTP_WITH_A_HEAD, "webhook": WEBHOOK_STAGES},
     "sender": {"smtp": _SMTP_WITH_MAIL, "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
     "recipient": {"smtp": _SMTP_WITH_RECIPIENT, "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
     # SMTP has no idempotency keys; on HTTP they come with the head of the request.
-    "key": {"smtp": (), "http": HTTP_STAGES[1:], "webhook": WEBHOOK_STAGES},
+    "key": {"smtp": (), "http": _HTTP_WITH_A_HEAD, "webhook": WEBHOOK_STAGES},
     # SMTP `body` strikes when the header block of the mail is there.
     "header": {"smtp": ("body", "message", "reply"), "http": _HTTP_WITH_MAIL, "webhook": WEBHOOK_STAGES},
     "event": {"smtp": (), "http": (), "webhook": WEBHOOK_STAGES},

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from simulator.config.place import Place, did_you_mean, shown
-from simulator.provider.answer import CertificateFlaw, Piece, RetryAfter, RetryAfterKind
+from simulator.provider.answer import CertificateFlaw, Piece, RetryAfter, RetryAfterKind, TlsAlert
 from simulator.provider.dress import Chunks, Flaw, Listing, Shape
 from simulator.provider.fate import CATEGORIES, Fate, Happening
-from simulator.provider.faults.smtp import End, Style
+from simulator.provider.faults.endings import End
+from simulator.provider.faults.smtp import Style
 from simulator.provider.notices import Damage, Forgery
 from simulator.provider.plan import Pattern
 
@@ -161,6 +162,7 @@ PARAMETERS: dict[str, Callable[[Place, str, object], Any]] = {
     "damage": lambda place, key, value: Damage(read_choice(place, key, value, [*Damage])),
     "after_bytes": lambda place, key, value: read_whole(place, key, value, least=1),
     "end": lambda place, key, value: End(read_choice(place, key, value, [*End])),
+    "alert": lambda place, key, value: TlsAlert(read_choice(place, key, value, [*TlsAlert])),
     "problem": lambda place, key, value: CertificateFlaw(read_choice(place, key, value, [*CertificateFlaw])),
     "each": lambda place, key, value: Piece(read_choice(place, key, value, [*Piece])),
     "style": lambda place, key, value: Style(read_choice(place, key, value, [*Style])),

@@ -14,6 +14,7 @@ from simulator.config.durations import NAMES as UNIT_NAMES
 from simulator.config.durations import seconds_of
 from simulator.config.place import Place, PlanError, did_you_mean, shown
 from simulator.dialects import DIALECTS
+from simulator.provider.answer import CertificateFlaw
 from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, SPELLINGS
 from simulator.provider.plan import Per
@@ -36,6 +37,10 @@ Table = dict[str, Any]
 WHATS: dict[str, Table] = {
     **{name.replace("_", " "): {"fault": name} for name in (*SPELLINGS, *FAULTS) if name != "fate"},
     **{fate.value.replace("_", " "): {"fault": "fate", "fate": fate.value} for fate in Fate},
+    **{
+        f"{flaw.value.replace('_', ' ')} certificate": {"fault": "bad_certificate", "problem": flaw.value}
+        for flaw in CertificateFlaw
+    },
     "bounce": {"fault": "fate", "fate": "hard_bounce"},
     "complain": {"fault": "fate", "fate": "complaint"},
     "defer": {"fault": "fate", "fate": "deferred"},
@@ -200,10 +205,10 @@ _BEGINNING = 'a line begins with what goes wrong, like "503 for 10 s", "lose 2 a
 
 
 def _what(line: _Line) -> list[Table]:
-    special = line.phrase(_SPECIAL)
-    if special is not None:
-        return _SPECIAL[special](line)
-    phrase = line.phrase(WHATS)
+    # The longest counts: "refuse ehlo" is a fault, "refuse ehlo@example.org" a recipient.
+    phrase = line.phrase({**WHATS, **_SPECIAL})
+    if phrase in _SPECIAL:
+        return _SPECIAL[phrase](line)
     if phrase is not None:
         table = dict(WHATS[phrase])
         if table["fault"] in ("reply", "accept_then_reply") and line.word().isdecimal():

@@ -18,13 +18,15 @@ from simulator.provider.faults import (
     FindWhatWas,
     RefuseEhlo,
     RefuseRecipients,
+    RefuseTheHandshake,
     ReplyOutOfTurn,
     SlowDown,
     Tarpit,
     TellBeforeTheAnswer,
     Throttle,
 )
-from simulator.provider.faults.smtp import THROTTLES, End
+from simulator.provider.faults.endings import End
+from simulator.provider.faults.smtp import THROTTLES
 from simulator.provider.faults.web import (
     ChunkTheAnswer,
     GatewayGivesUp,
@@ -153,6 +155,8 @@ def _what(rule: Rule) -> str:
             return "tell the same of a mail that nobody sent, too"
         case RefuseEhlo(code=code):
             return f"answer EHLO with {code}, and take HELO"
+        case RefuseTheHandshake(alert=alert):
+            return f"refuse the TLS handshake ({alert.replace('_', ' ')})"
         case BreakTheHandshake(end=end):
             return f"begin the TLS handshake, then {_END[end]}"
         case BadCertificate(problem=problem):

@@ -154,6 +154,16 @@ class CertificateFlaw(StrEnum):
     UNTRUSTED = "untrusted"
 
 
+class TlsAlert(StrEnum):
+    """How a handshake is refused (RFC 8446, section 6.2; `unrecognized_name`: RFC 6066, section 3)."""
+
+    HANDSHAKE_FAILURE = "handshake_failure"
+    PROTOCOL_VERSION = "protocol_version"
+    ACCESS_DENIED = "access_denied"
+    INTERNAL_ERROR = "internal_error"
+    UNRECOGNIZED_NAME = "unrecognized_name"
+
+
 class Piece(StrEnum):
     """How a reply of SMTP is cut."""
 
@@ -242,11 +252,18 @@ class KeepExpecting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Refuse to speak TLS: say so in its own words, and end the line."""
+
+    alert: TlsAlert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhenHeard:
-    """SMTP only: do `then` as soon as the sender has said so many octets more; within a message, of that message."""
+    """Do `then` as soon as the sender has said so many octets more; within a message, of that message."""
 
     size_bytes: int
-    then: Hang | HangUp | Reset | Reply
+    then: Hang | HangUp | Reset | Reply | Alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +283,7 @@ class DragOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCertificate:
-    """SMTP only: go on, and shake hands with a certificate that has this flaw."""
+    """Go on, and shake hands with a certificate that has this flaw."""
 
     flaw: CertificateFlaw
 
@@ -283,6 +300,7 @@ Manner = (
     | InTurn
     | Dressed
     | KeepExpecting
+    | Alert
     | WhenHeard
     | Unasked
     | DragOn
@@ -377,6 +395,8 @@ def spoken(answer: Answer | None) -> str:
             return str(dress) if then is None else f"{spoken(then)}, {dress}"
         case KeepExpecting():
             return "no 100, then normal"
+        case Alert(alert=alert):
+            return f"TLS alert: {alert.replace('_', ' ')}"
         case WhenHeard(size_bytes=size_bytes, then=then):
             return f"{spoken(then)} after {size_bytes} more octets"
         case Unasked(words=words):

@@ -248,7 +248,9 @@ class PlanState:
             return False
         sieve = self._sieves.get(wire)
         if sieve is None:
-            stages = {place for place in self._by_stage if place[0] == wire and place[1] != "lookup"}
+            stages = {
+                place for place in self._by_stage if place[0] == wire and place[1] not in ("tls", "lookup")
+            }
             sieve = self._sieves[wire] = Sieve(
                 rule.who for rule in self.plan.rules if not stages.isdisjoint(rule.stages)
             )

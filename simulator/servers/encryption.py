@@ -108,8 +108,20 @@ class Encryption(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._raw.is_closing()
 
+    def pause_reading(self) -> None:
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._raw.resume_reading()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._tls if name == "ssl_object" else self._raw.get_extra_info(name, default)
+        match name:
+            case "ssl_object":
+                return self._tls
+            case "sslcontext":
+                return self._tls.context
+            case _:
+                return self._raw.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
         return self._raw.get_write_buffer_size()

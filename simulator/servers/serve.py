@@ -251,7 +251,7 @@ class Service:
         self.https_port: int | None = None
         if options.https is not None:
             assert self.tls is not None
-            start_https = functools.partial(self._https.start, tls=self.tls.context())
+            start_https = functools.partial(self._https.start, tls=self.tls)
             self.https_port = await self._listen(start_https, options.https, "--https")
             self._stack.push_async_callback(_end, self._https)
         self._stack.push_async_callback(_end, self._smtp)

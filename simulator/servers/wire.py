@@ -12,9 +12,11 @@ import struct
 from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
+from simulator.dialects import tls
 from simulator.dialects.script import Script
 from simulator.provider.answer import (
     Accepted,
+    Alert,
     Answer,
     DragOn,
     Dressed,
@@ -320,6 +322,11 @@ class Wire:
                 await voice.speak_in_part(then)
                 line.hang_up()
                 return Sent.PARTIAL
+            case Alert(alert=alert):
+                if not line.is_gone():
+                    line.transport.write(tls.alert(alert))
+                    line.hang_up()
+                return Sent.NOTHING
             case HangUp():
                 line.hang_up()
                 return Sent.NOTHING
@@ -338,7 +345,7 @@ class Wire:
             case KeepExpecting():
                 raise AssertionError("whoever reads the body knows that")
             case WhenHeard() | Unasked() | DragOn() | ShowCertificate():
-                raise AssertionError("the dialogue of SMTP does that")
+                raise AssertionError("who begins a dialogue or a handshake does that")
             case InTurn():
                 raise AssertionError("who waits for a request in front asks again after it")
             case Slow() | Hold() | TellFirst():

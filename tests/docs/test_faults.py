@@ -31,7 +31,7 @@ def rows(heading: str) -> dict[str, str]:
     }
 
 
-SECTIONS = [rows(heading) for heading in ("Faults", "On SMTP only", "On the way to a webhook")]
+SECTIONS = [rows(heading) for heading in ("Faults", "On SMTP only", "Under TLS", "On the way to a webhook")]
 FAULT_ROWS = {name: row for section in SECTIONS for name, row in section.items()}
 
 

@@ -152,6 +152,13 @@ class Sender:
         self.socket = socket.create_connection(address, timeout=timeout_s)
         self._rest = b""
 
+    @classmethod
+    def over(cls, line: socket.socket) -> Self:
+        """Return a sender that speaks over a line that is there already."""
+        sender = cls.__new__(cls)
+        sender.socket, sender._rest = line, b""
+        return sender
+
     def __enter__(self) -> Self:
         return self
 

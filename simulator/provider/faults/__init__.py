@@ -25,8 +25,6 @@ from simulator.provider.faults.both import (
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
 from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
 from simulator.provider.faults.smtp import (
-    BadCertificate,
-    BreakTheHandshake,
     CloseOnNext,
     CutTheBody,
     RefuseEhlo,
@@ -43,6 +41,7 @@ from simulator.provider.faults.stages import (
     Stages,
 )
 from simulator.provider.faults.table import FAULTS, SPELLINGS, Fault, Spelling, natural_stage
+from simulator.provider.faults.tls import BadCertificate, BreakTheHandshake, RefuseTheHandshake
 from simulator.provider.faults.webhooks import WebhookFault
 
 __all__ = [
@@ -71,6 +70,7 @@ __all__ = [
     "HoldTheAnswer",
     "RefuseEhlo",
     "RefuseRecipients",
+    "RefuseTheHandshake",
     "ReplyOutOfTurn",
     "ReplyWith",
     "ResetTheLine",

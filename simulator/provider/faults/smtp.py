@@ -1,4 +1,4 @@
-"""The faults that only SMTP has: of its dialogue, of TLS, and of what providers say when they throttle."""
+"""The faults that only SMTP has: of its dialogue, and of what providers say when they throttle."""
 
 from __future__ import annotations
 
@@ -6,38 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from simulator.provider.answer import (
-    Answer,
-    CertificateFlaw,
-    DragOn,
-    Hang,
-    HangUp,
-    Piece,
-    Reply,
-    Reset,
-    ShowCertificate,
-    Unasked,
-    WhenHeard,
-)
+from simulator.provider.answer import Answer, DragOn, Piece, Reply, Unasked, WhenHeard
+from simulator.provider.faults.endings import End, ending
 from simulator.provider.faults.stages import Stages
-
-
-class End(StrEnum):
-    """How a line ends."""
-
-    HANG_UP = "hang_up"
-    RESET = "reset"
-    HANG = "hang"
-
-
-def _ending(end: End) -> Hang | HangUp | Reset:
-    match end:
-        case End.HANG_UP:
-            return HangUp()
-        case End.RESET:
-            return Reset()
-        case End.HANG:
-            return Hang()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,30 +28,6 @@ class RefuseEhlo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakTheHandshake:
-    """Say go ahead, and end the line when the sender has begun its TLS handshake."""
-
-    name: ClassVar[str] = "break_handshake"
-    stages: ClassVar[Stages] = {"smtp": ("starttls",)}
-    end: End = End.HANG_UP
-
-    def answer(self) -> Answer:
-        return WhenHeard(size_bytes=1, then=_ending(self.end))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadCertificate:
-    """Shake hands with a certificate that no sender should take. One that takes it goes on as usual."""
-
-    name: ClassVar[str] = "bad_certificate"
-    stages: ClassVar[Stages] = {"smtp": ("starttls",)}
-    problem: CertificateFlaw = CertificateFlaw.EXPIRED
-
-    def answer(self) -> Answer:
-        return ShowCertificate(flaw=self.problem)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CutTheBody:
     """End the line in the middle of the message: after so many octets of it, and not before its headers are there."""
 
@@ -90,7 +37,7 @@ class CutTheBody:
     end: End = End.HANG_UP
 
     def answer(self) -> Answer:
-        return WhenHeard(size_bytes=self.after_bytes, then=_ending(self.end))
+        return WhenHeard(size_bytes=self.after_bytes, then=ending(self.end))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +51,7 @@ class CloseOnNext:
     """Said before: 421, if anything."""
 
     def answer(self) -> Answer:
-        then = _ending(self.end) if self.code is None else Reply(code=self.code)
+        then = ending(self.end) if self.code is None else Reply(code=self.code)
         return WhenHeard(size_bytes=1, then=then)
 
 

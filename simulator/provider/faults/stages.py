@@ -20,12 +20,12 @@ SMTP_STAGES = (
     "idle",
 )
 WEBHOOK_STAGES = ("webhook",)
-HTTP_STAGES = ("connect", "upload", "request", "validate", "accept", "reply", "body", "lookup")
+HTTP_STAGES = ("tls", "connect", "upload", "request", "validate", "accept", "reply", "body", "lookup")
 
 #: Places at which the mail is booked already: what goes wrong here loses the answer, not the mail.
 AFTER_BOOKING = frozenset({("smtp", "reply"), ("http", "reply"), ("http", "body")})
 #: Stages at which nothing is known of the mail yet.
-BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "starttls", "auth", "idle", "upload", "lookup"})
+BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "starttls", "tls", "auth", "idle", "upload", "lookup"})
 
 Stages = Mapping[str, tuple[str, ...]]
 """Wire -> the stages on it at which a fault can strike; a wire that is missing cannot have the fault."""

@@ -21,8 +21,6 @@ from simulator.provider.faults.both import (
 from simulator.provider.faults.fates import DecideFate, TellBeforeTheAnswer
 from simulator.provider.faults.lookups import FindEverything, FindNothing, FindWhatWas
 from simulator.provider.faults.smtp import (
-    BadCertificate,
-    BreakTheHandshake,
     CloseOnNext,
     CutTheBody,
     RefuseEhlo,
@@ -30,6 +28,7 @@ from simulator.provider.faults.smtp import (
     Tarpit,
     Throttle,
 )
+from simulator.provider.faults.tls import BadCertificate, BreakTheHandshake, RefuseTheHandshake
 from simulator.provider.faults.web import (
     ChunkTheAnswer,
     GatewayGivesUp,
@@ -90,6 +89,7 @@ Fault = (
     | AnswerTwice
     | NeverContinue
     | RefuseEhlo
+    | RefuseTheHandshake
     | BreakTheHandshake
     | BadCertificate
     | CutTheBody
@@ -138,6 +138,7 @@ FAULTS: dict[str, type[Fault]] = {
         AnswerTwice,
         NeverContinue,
         RefuseEhlo,
+        RefuseTheHandshake,
         BreakTheHandshake,
         BadCertificate,
         CutTheBody,

@@ -9,8 +9,9 @@ from starlette.types import Receive, Scope, Send
 
 from simulator.clock import Clock
 from simulator.dialects.native.answers import problem
+from simulator.provider.answer import Answer, HangUp, ShowCertificate, WhenHeard, spoken
 from simulator.provider.api import PATHS
-from simulator.provider.ledger import Sent
+from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
 from simulator.servers.http.batch import hand_in_batch
 from simulator.servers.http.connection import HttpLine, Visitor
@@ -18,6 +19,7 @@ from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import read_head
 from simulator.servers.http.lookup import look_up
 from simulator.servers.http.quick import QuickDesk, TellWhenKept
+from simulator.servers.http.secure import SecureVisitor
 from simulator.servers.http.sending import hand_in
 from simulator.servers.http.voice import HttpVoice
 from simulator.servers.wire import Wire
@@ -119,14 +121,48 @@ class NativeApi:
                 line.attempt = attempt
                 visitor.let_in()
                 return
-            visitor.turn_deaf()
-            voice = HttpVoice(line, self._desk.clock)
-            sent = Sent.NOTHING if rest is None else await self._wire.deliver(rest, attempt, voice, line)
-            self._provider.told(attempt, sent, self._desk.now(), answer=voice.said)
-            line.hang_up()
+            await self._see_out(visitor, attempt, rest)
         finally:
             if line.attempt is not attempt:
                 self._desk.close(attempt)
+
+    # --- before the door (stage `tls`) --------------------------------------------------------------
+
+    def guards_handshakes(self) -> bool:
+        """Only a plan with a rule for `tls` makes us look, as at the door."""
+        return self._provider.accounts[DEFAULT_ACCOUNT].plan.stands_at("http", "tls")
+
+    async def shake_hands(self, visitor: SecureVisitor) -> None:
+        """Ask the rules of stage `tls`: let the handshake begin, or let go wrong what is to go wrong."""
+        line = visitor.line
+        attempt = self._desk.open(line)
+        try:
+            answer = self._provider.step(attempt, "tls", Detail(), self._desk.now())
+            self._moved()
+            rest = await self._wire.wait_out(answer, attempt)
+            if isinstance(rest, WhenHeard):
+                rest = rest.then if await visitor.heard() else HangUp()
+            if (rest is None or isinstance(rest, ShowCertificate)) and not line.is_gone():
+                # It goes on in the next stage, or ends with the connection.
+                line.attempt = attempt
+                self._provider.told(attempt, attempt.sent, self._desk.now())
+                visitor.shake_hands(None if rest is None else rest.flaw)
+                return
+            await self._see_out(visitor, attempt, rest)
+        finally:
+            if line.attempt is not attempt:
+                self._desk.close(attempt)
+
+    async def _see_out(self, visitor: Visitor, attempt: Attempt, rest: Answer | None) -> None:
+        """Nobody is let in here: say what is left to be said, and end the line."""
+        line = visitor.line
+        visitor.turn_deaf()
+        voice, sent = HttpVoice(line, self._desk.clock), Sent.NOTHING
+        if rest is not None:
+            attempt.answer = spoken(rest)
+            sent = await self._wire.deliver(rest, attempt, voice, line)
+        self._provider.told(attempt, sent, self._desk.now(), answer=voice.said)
+        line.hang_up()
 
     def left(self, line: HttpLine) -> None:
         """Close the attempt of a connection that never made a request."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -17,6 +17,9 @@ from simulator.dialects.native.answers import problem
 from simulator.provider.ledger import Attempt
 from simulator.servers.http.glance import Glance
 from simulator.servers.wire import Line
+
+if TYPE_CHECKING:
+    from simulator.servers.http.secure import SecureVisitor
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +114,14 @@ class Door(Protocol):
 
     async def receive(self, visitor: Visitor) -> None:
         """Look at a connection: let it in, or see it out."""
+        ...
+
+    def guards_handshakes(self) -> bool:
+        """Tell whether a connection that comes now must be looked at before TLS begins."""
+        ...
+
+    async def shake_hands(self, visitor: SecureVisitor) -> None:
+        """Look at a connection that is to begin with TLS: let it begin, or see it out."""
         ...
 
     def left(self, line: HttpLine) -> None:
@@ -220,6 +231,9 @@ class Visitor(HttpToolsProtocol):
             elif self._watch is None:
                 self._wait_for(_Reading.HEAD)
 
+    hear = data_received
+    """What a sender says; under TLS that is not what comes from the wire."""
+
     @cached_property
     def glance(self) -> Glance:
         """For requests in one piece; who only idles needs none."""
@@ -266,7 +280,7 @@ class Visitor(HttpToolsProtocol):
             self._idle_for(self.timeout_keep_alive)
         if self._kept:
             early, self._kept = b"".join(self._kept), []
-            self.data_received(early)
+            self.hear(early)
             self.transport.resume_reading()
 
     def _idle_for(self, seconds: float) -> None:
@@ -351,7 +365,7 @@ class Visitor(HttpToolsProtocol):
         kept, self._kept = b"".join(self._kept), []
         self.transport.resume_reading()
         if kept:
-            self.data_received(kept)
+            self.hear(kept)
 
     def turn_deaf(self) -> None:
         """Throw away whatever comes, but notice when the sender goes."""

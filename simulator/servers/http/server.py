@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import ssl
 from email.utils import format_datetime
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
@@ -16,7 +16,8 @@ from uvicorn.server import ServerState
 from simulator.clock import Clock
 from simulator.servers.http.connection import KEEP_ALIVE_S, Door, HttpLine, Visitor
 from simulator.servers.http.quick import QuickDesk
-from simulator.servers.wire import LINGER_S
+from simulator.servers.http.secure import SecureVisitor
+from simulator.servers.tls import Tls
 
 
 @cache
@@ -43,10 +44,6 @@ def _config() -> Config:
     return config
 
 
-#: How long a TLS handshake may take, in seconds.
-HANDSHAKE_S = 30.0
-
-
 class HttpServer:
     """A listener of our own around uvicorn's protocol: no signal handlers, no ticking main loop, no lifespan."""
 
@@ -71,18 +68,11 @@ class HttpServer:
         """How many connections are open now."""
         return len(self._here)
 
-    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
+    async def start(self, host: str, port: int, *, tls: Tls | None = None) -> int:
         """Listen, with `tls` under TLS; return the port. Raises `OSError`."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._visitor,
-            host,
-            port,
-            backlog=2048,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
-            ssl_shutdown_timeout=None if tls is None else LINGER_S,
-        )
+        visit = self._visitor if tls is None else partial(self._secure_visitor, tls)
+        self._server = await loop.create_server(visit, host, port, backlog=2048)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
@@ -117,16 +107,22 @@ class HttpServer:
             await asyncio.sleep(0)
 
     def _visitor(self) -> Visitor:
+        return Visitor(**self._for_visitors())
+
+    def _secure_visitor(self, tls: Tls) -> Visitor:
+        return SecureVisitor(tls=tls, **self._for_visitors())
+
+    def _for_visitors(self) -> dict[str, Any]:
         self.connections_ever += 1
-        return Visitor(
-            door=self._door,
-            here=self._here,
-            quick=self._quick,
-            date=self._date,
-            config=self._config,
-            server_state=self._state,
-            app_state={},
-        )
+        return {
+            "door": self._door,
+            "here": self._here,
+            "quick": self._quick,
+            "date": self._date,
+            "config": self._config,
+            "server_state": self._state,
+            "app_state": {},
+        }
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         line: HttpLine = scope["state"]["line"]

@@ -14,7 +14,8 @@ import httpx
 import pytest
 import requests
 
-from tests.simulator.running import Running, mail, running
+from simulator.servers.tls import TlsOptions
+from tests.simulator.running import ANY_PORT, Running, mail, running
 
 #: What one call of a client came to: status and JSON of the answer, or the client's own word for what went wrong.
 Outcome = tuple[int | None, Any]
@@ -285,3 +286,30 @@ def test_curl_follows_redirects_as_post_or_as_get(simulator: Running, code: int,
         control.wait_for_attempts(count=posts, state="closed")
         assert len(control.attempts()) == posts
     assert accepted(simulator) == 0
+
+
+@pytest.mark.parametrize(
+    "rule", ["expired certificate", "wrong host certificate", "refuse handshake", "break handshake"]
+)
+@pytest.mark.parametrize("name", ["requests", "curl"])
+def test_no_mail_goes_over_a_line_that_cannot_be_trusted(name: str, rule: str, tmp_path: Path) -> None:
+    """What httpx makes of each of these is in `servers/http/test_secure.py`."""
+    if shutil.which(name) is None and name == "curl":
+        pytest.skip("there is no curl on this machine")
+    with running({"rules": [f"{rule} once"]}, https=ANY_PORT, tls=TlsOptions(folder=tmp_path)) as simulator:
+        url, ca = f"{simulator.service.ready['https']}/v1/emails", simulator.service.ready["ca"]
+
+        def post() -> Outcome:
+            if name == "curl":
+                return with_curl(url, mail(), "k", "--cacert", ca)
+            with requests.Session() as session:
+                session.trust_env, session.verify = False, ca
+                try:
+                    answer = session.post(url, json=mail(), timeout=TIMEOUT_S)
+                except requests.exceptions.ConnectionError as problem:
+                    return None, type(problem).__name__
+                return _of(answer.status_code, answer.content)
+
+        assert post()[0] is None
+        assert accepted(simulator) == 0
+        assert post()[0] == 200

@@ -98,7 +98,7 @@ def test_a_fault_can_be_written_at_exactly_its_stages(name: str, wire: str) -> N
         ({"stage": "mesage"}, '"stage" is "mesage", which is no stage; did you mean "message"?'),
         ({"stage": 3}, '"stage" is 3; it must be a text'),
         ({"stage": "accept", "dialect": "smtp"}, 'the stage "accept" does not exist on SMTP; its stages are connect,'),
-        ({"stage": "rcpt", "dialect": "native"}, 'the stage "rcpt" does not exist on HTTP; its stages are connect,'),
+        ({"stage": "rcpt", "dialect": "native"}, 'the stage "rcpt" does not exist on HTTP; its stages are tls, connect,'),
         ({"fault": "reply", "code": 500, "stage": "body"}, 'the fault "reply" cannot strike at stage "body"; it can at'),
         ({"fault": "accept_then_drop", "stage": "connect"}, "it can at message, accept"),
         ({"fault": "slow", "delay_s": 1, "stage": "idle"}, 'the fault "slow" cannot strike at stage "idle"'),

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.provider.answer import (
     Accepted,
+    Alert,
     Answer,
     Dressed,
     Garble,
@@ -25,6 +26,7 @@ from simulator.provider.answer import (
     RetryAfterKind,
     Slow,
     TellFirst,
+    TlsAlert,
     Truncate,
     goes_on,
     spoken,
@@ -126,6 +128,7 @@ def test_an_answer_that_only_delays_goes_on(answer: Answer, on: bool) -> None:
         (Dressed(dress=Gzipped()), "gzip"),
         (Dressed(dress=Gzipped(), then=YES), "accepted, gzip"),
         (KeepExpecting(), "no 100, then normal"),
+        (Alert(alert=TlsAlert.ACCESS_DENIED), "TLS alert: access denied"),
     ],
 )
 def test_every_answer_has_a_name_for_people(answer: Answer | None, name: str) -> None:

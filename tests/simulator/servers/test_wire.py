@@ -11,6 +11,7 @@ import pytest
 from simulator.dialects.script import Script as Played
 from simulator.provider.answer import (
     Accepted,
+    Alert,
     Answer,
     Dressed,
     Garble,
@@ -21,6 +22,7 @@ from simulator.provider.answer import (
     Reset,
     Slow,
     TellFirst,
+    TlsAlert,
     Truncate,
     Words,
 )
@@ -243,6 +245,20 @@ def test_reset_is_a_real_rst() -> None:
         with pytest.raises(ConnectionResetError):
             await reader.read()
         await line.gone()
+
+    on_a_line(story)
+
+
+def test_an_alert_is_the_last_word() -> None:
+    """Its octets, then an orderly end; it is no part of any answer."""
+
+    async def story(
+        wire: Wire, line: Line, voice: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        refusal = Alert(alert=TlsAlert.HANDSHAKE_FAILURE)
+        assert Sent.NOTHING is await wire.deliver(refusal, attempt(), voice, line)
+        assert await reader.read() == b"\x15\x03\x03\x00\x02\x02\x28"
+        assert Sent.NOTHING is await wire.deliver(refusal, attempt(), voice, line)
 
     on_a_line(story)
 

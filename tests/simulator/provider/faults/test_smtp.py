@@ -5,21 +5,12 @@ from __future__ import annotations
 import pytest
 
 from simulator.provider.answer import Hang, HangUp, Reply, Reset, WhenHeard
-from simulator.provider.faults.smtp import (
-    THROTTLES,
-    BreakTheHandshake,
-    CloseOnNext,
-    CutTheBody,
-    End,
-    RefuseEhlo,
-    Style,
-    Throttle,
-)
+from simulator.provider.faults.endings import End
+from simulator.provider.faults.smtp import THROTTLES, CloseOnNext, CutTheBody, RefuseEhlo, Style, Throttle
 
 
 @pytest.mark.parametrize(("end", "then"), [(End.HANG_UP, HangUp()), (End.RESET, Reset()), (End.HANG, Hang())])
 def test_a_line_ends_as_it_is_told(end: End, then: Hang | HangUp | Reset) -> None:
-    assert BreakTheHandshake(end=end).answer() == WhenHeard(size_bytes=1, then=then)
     assert CutTheBody(after_bytes=7, end=end).answer() == WhenHeard(size_bytes=7, then=then)
     assert CloseOnNext(end=end).answer() == WhenHeard(size_bytes=1, then=then)
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from simulator.provider.answer import (
+    Alert,
     CertificateFlaw,
     DragOn,
     Dressed,
@@ -19,6 +20,7 @@ from simulator.provider.answer import (
     Reset,
     ShowCertificate,
     Slow,
+    TlsAlert,
     Truncate,
     Unasked,
     WhenHeard,
@@ -83,6 +85,7 @@ ANSWERS = {
     "lookup_stale": None,
     "lookup_unfiltered": None,
     "refuse_ehlo": Reply(code=502),
+    "refuse_handshake": WhenHeard(size_bytes=1, then=Alert(alert=TlsAlert.HANDSHAKE_FAILURE)),
     "break_handshake": WhenHeard(size_bytes=1, then=HangUp()),
     "bad_certificate": ShowCertificate(flaw=CertificateFlaw.EXPIRED),
     "cut_body": WhenHeard(size_bytes=100, then=HangUp()),

@@ -9,7 +9,7 @@ from tests.simulator.running import Running, Seen, Sender, ask, mail, request
 from tests.simulator.servers.http.provider import BOOKED, SEND, accepted, is_yes, plan
 
 
-@pytest.mark.parametrize("stage", [stage for stage in HTTP_STAGES if stage != "lookup"])
+@pytest.mark.parametrize("stage", [stage for stage in HTTP_STAGES if stage not in ("tls", "lookup")])
 def test_after_a_fault_the_next_request_is_served(simulator: Running, stage: str) -> None:
     """A broken connection breaks nothing else."""
     plan(simulator, {"fault": "reset", "stage": stage, "times": 1})

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from simulator.config import read_plan
+from simulator.provider.answer import TlsAlert
 from simulator.provider.faults import FAULTS
 from simulator.servers.tls import Tls
 from tests.simulator.servers.smtp.dialogues import (
@@ -433,6 +434,30 @@ def test_a_handshake_that_is_broken_off(end: str, expected: str, implicit: bool,
 
 
 @pytest.mark.parametrize("implicit", [False, True], ids=["STARTTLS", "TLS first"])
+@pytest.mark.parametrize("alert", TlsAlert)
+def test_a_handshake_that_is_refused(alert: TlsAlert, implicit: bool, tls: Tls) -> None:
+    """In the words of TLS; whoever comes next is served."""
+
+    async def story() -> None:
+        rule = {"fault": "refuse_handshake", "alert": str(alert), "times": "once"}
+        async with house(plan={"rule": [rule]}, tls=tls) as home:
+            client = await home.client(tls=implicit)
+            if not implicit:
+                await client.hello()
+                assert (await client.ask(b"STARTTLS")).startswith(b"220 ")
+            with pytest.raises(ssl.SSLError, match=alert.name):
+                await client.secure(tls)
+            client.sock.close()
+            await home.closed()
+            assert home.attempts()[0].answer == f"TLS alert: {alert.replace('_', ' ')}"
+            other = await home.client()
+            await other.hello()
+            assert (await other.send(RAW)).startswith(b"250 ")
+
+    run(story())
+
+
+@pytest.mark.parametrize("implicit", [False, True], ids=["STARTTLS", "TLS first"])
 @pytest.mark.parametrize(
     ("problem", "says"),
     [
@@ -489,7 +514,9 @@ def test_every_fault_at_every_stage_is_in_a_catalogue() -> None:
     """A fault or a stage that is new has no case yet: write one, here or in the matrix of `test_dialogue.py`."""
     seen = set().union(*(cells_of(it.rules) for it in CASES))
     seen |= {(str(name), str(stage)) for name, stage in (param.values for param in MATRIX)}
-    seen |= {(name, "starttls") for name in ("break_handshake", "bad_certificate")}  # Above.
+    seen |= {
+        (name, "starttls") for name in ("break_handshake", "bad_certificate", "refuse_handshake")
+    }  # Above.
 
     assert {(name, stage) for name, fault in FAULTS.items() for stage in fault.stages.get("smtp", ())} == seen
 
