@@ -7,6 +7,7 @@ HTTP or JSON lines. Nothing here knows what is right or wrong about the mails.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
@@ -95,6 +96,24 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the sender is told to keep, by its own configuration (`[limits]`)."""
+
+    rate_per_s: float | None = None
+    """Mails a second, of all workers together."""
+    burst: int = 1
+    """So many may go at once."""
+    breaker_failures: int = 5
+    """So many failures in a row, and nobody asks the provider any more but a probe now and then."""
+    breaker_pause_s: float | None = None
+    """The shortest time between two probes, in seconds."""
+    in_flight: int = 10
+    """Mails that one worker has under way at a time, at most."""
+    urgent_s: float = 1.0
+    """How long an urgent mail takes while mail that can wait fills every place it may fill, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SenderFile:
     """A sender.toml, read and checked."""
 
@@ -113,6 +132,7 @@ class SenderFile:
     abilities: frozenset[str]
     policy: str
     timing: Timing
+    limits: Limits = Limits()
     broken: tuple[str, ...] = ()
     """Promise ids that a known-bad sender is expected to break (`[expect] broken`)."""
     webhooks: Hooks | None = None
@@ -168,6 +188,14 @@ _SHAPE: dict[str, dict[str, type | tuple[type, ...]]] = {
         "python-world": bool,
     },
     "timing": dict.fromkeys(("timeout_s", "retry_cap_s", "lease_s", "settle_s", "start_s"), (int, float)),
+    "limits": {
+        "rate_per_s": (int, float),
+        "burst": int,
+        "breaker_failures": int,
+        "breaker_pause_s": (int, float),
+        "in_flight": int,
+        "urgent_s": (int, float),
+    },
     "expect": {"broken": list},
     # Read by `scenarios.simulation.python_sender`.
     "world": {"factory": str, "profiles": list},
@@ -265,6 +293,7 @@ def read_sender(path: Path) -> SenderFile:
         | ({"status"} if status is not None and abilities.get("status", True) else set()),
         policy=policy,
         timing=_timing(path, tables.get("timing", {})),
+        limits=_limits(path, tables.get("limits", {}), abilities, tables.get("timing", {})),
         broken=_texts(path, "expect", "broken", tables.get("expect", {}).get("broken", [])),
         webhooks=hooks,
         timed=bool(tables.get("timing")),
@@ -373,6 +402,31 @@ def _timing(path: Path, content: Mapping[str, Any]) -> Timing:
         if not 0 < value < 86_400:
             raise SenderError(f"{path}: [timing] {key} is {value!r}; right would be seconds above 0")
     return Timing(**{key: float(value) for key, value in content.items()})
+
+
+#: An ability → what must be said of it in [limits], or nobody could tell whether it is kept.
+_LIMITED = {"rate-limit": "rate_per_s", "breaker": "breaker_pause_s"}
+
+
+def _limits(
+    path: Path, content: Mapping[str, Any], abilities: Mapping[str, Any], timing: Mapping[str, Any]
+) -> Limits:
+    for key, value in content.items():
+        if not 0 < value < 86_400:
+            raise SenderError(f"{path}: [limits] {key} is {value!r}; right would be a number above 0")
+    for ability, key in _LIMITED.items():
+        if abilities.get(ability) and key not in content:
+            raise SenderError(
+                f"{path}: [abilities] {ability} = true needs [limits] {key}, the number that the sender is told to keep"
+            )
+    limits = Limits(**content)
+    most_s = timing.get("timeout_s", Timing().timeout_s) / 2
+    if abilities.get("priority") and limits.urgent_s >= most_s:
+        raise SenderError(
+            f"{path}: [limits] urgent_s is {limits.urgent_s:g}; right would be less than half of [timing] timeout_s, "
+            f"{most_s:g}: what is slower cannot be told from waiting for bulk mail"
+        )
+    return limits
 
 
 def _signal(path: Path, name: str) -> signal.Signals:
@@ -806,6 +860,7 @@ class Sender:
             self._talker = self._spawn(table, command, talks=True, lives_on=True)
         talker = self._talker
         assert talker.process.stdin is not None
+        asked_s = monotonic_s()
         try:
             talker.process.stdin.write(line.encode() + b"\n")
             talker.process.stdin.flush()
@@ -814,6 +869,10 @@ class Sender:
             answer = None
         if answer is not None:
             return answer
+        if monotonic_s() - asked_s < ANSWER_WITHIN_S:
+            # Its output ended or its input broke, so it is about to be gone; that may be known a moment later.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                talker.process.wait(timeout=1.0)
         code = talker.process.poll()
         happened = (
             f"ended with exit code {code}" if code is not None else f"was silent for {ANSWER_WITHIN_S:g} s"

@@ -46,6 +46,10 @@ class Mail:
     sender: str = SHOP
     html: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    mail_class: str | None = None
+    """`code`: somebody waits for it; `newsletter`: it goes behind everything else. None: neither."""
+    expires_in_s: float | None = None
+    """Seconds from the enqueue after which it is not worth sending any more."""
     ref: str = ""
     """Which obligation it keeps; goes along as header `X-Obligation`. Empty: the key."""
 
@@ -80,6 +84,8 @@ class Mail:
             "attachments": [each.as_json() for each in self.attachments],
             "headers": {OBLIGATION_HEADER: self.obligation},
             "rollback": rollback,
+            **({} if self.mail_class is None else {"class": self.mail_class}),
+            **({} if self.expires_in_s is None else {"expires_in_s": self.expires_in_s}),
         }
 
 

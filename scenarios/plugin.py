@@ -35,6 +35,8 @@ PROPERTY = "mailproof"
 RESULTS = "mailproof-results"
 #: Said of the simulated world where a server was given.
 ONLY_EMBEDDED = "the simulated world has SQLite only: run it without --database"
+#: Families of many seconds each: marked `long` where tests are run and nobody is certified.
+SLOW = frozenset({"gate"})
 #: Fixtures on which a promise is put to the test: real processes, or the simulated world.
 PLACES = ("stage", "matrix")
 
@@ -149,6 +151,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "promises(*names): the promises a scenario puts to the test")
+    config.addinivalue_line("markers", "long: takes a while; a certification plays it all the same")
     # Of pytest-timeout, which need not be there.
     config.addinivalue_line("markers", "timeout(seconds): how long a test may take")
     is_worker = hasattr(config, "workerinput")
@@ -211,8 +214,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(place, cues, indirect=True, ids=[cue.id for cue in cues])
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     pattern, quick = config.getoption("--select"), config.getoption("--quick")
+    if not any(config.getoption(each) for each in ("--sender", "--select", "--report")):
+        for item in items:
+            if (cue := cue_of(item)) is not None and cue.promise.family in SLOW:
+                item.add_marker(pytest.mark.long)
     left_out = [
         item
         for item in items

@@ -331,6 +331,68 @@ PROMISES: tuple[Promise, ...] = (
         source="draft-ietf-httpapi-idempotency-key-header-07 2.4; RFC 5322 3.6.4",
         fault="accept_then_hang_up",
     ),
+    # --- the gate in front of a provider --------------------------------------------------------------
+    Promise(
+        name="gate.rate",
+        family="gate",
+        requirement="All workers together hand over no more mails a second than the limit that they are told to keep.",
+        source="RFC 6585 4: limits belong to the account, not to a worker; [limits] of the sender's file",
+        presumes=("rate-limit",),
+        crash="two workers",
+    ),
+    Promise(
+        name="gate.retry-after",
+        family="gate",
+        requirement="After 429 with Retry-After, no worker brings other mail before that time is over.",
+        source="RFC 6585 4; RFC 9110 10.2.3",
+        profiles=("http",),
+        presumes=("rate-limit",),
+        fault="reply 429, Retry-After seconds",
+        crash="two workers",
+    ),
+    Promise(
+        name="gate.breaker",
+        family="gate",
+        requirement=(
+            "A provider that answers nobody (503, 421) is asked by few, however many mails and workers wait; "
+            "when it is back, everything arrives without anybody's help."
+        ),
+        source="RFC 5321 4.5.4.1 (a queue must not press on a host that is down); circuit breaker",
+        presumes=("breaker",),
+        fault="reply 421 / 503 for a while",
+        crash="two workers",
+    ),
+    Promise(
+        name="gate.urgent",
+        family="gate",
+        requirement="A login code is handed over at once, also while newsletters fill every place they may fill.",
+        source="capacity for urgent mail is reserved, not only ordered; [limits] of the sender's file",
+        presumes=("priority",),
+        fault="slow",
+    ),
+    Promise(
+        name="gate.expired",
+        family="gate",
+        requirement=(
+            "A mail whose time was over before the provider would take it is not sent, and is reported as ended."
+        ),
+        source="a login code that comes too late is worse than none; RFC 2852 (deliver by)",
+        presumes=("expiry", "status"),
+        fault="reply 451 / 503 for a while",
+    ),
+    Promise(
+        name="gate.expired-last-moment",
+        family="gate",
+        requirement=(
+            "A mail whose time ends between the begin of its attempt and the first byte of its body is not sent, "
+            "and is reported as ended."
+        ),
+        source="RFC 5321 3.3: until the body, nothing is handed over; RFC 2852 (deliver by)",
+        # Over HTTP the body leaves with the head: there is no moment in between.
+        profiles=("smtp",),
+        presumes=("expiry", "status"),
+        fault="slow at RCPT",
+    ),
     # --- what the provider tells afterwards -----------------------------------------------------------
     Promise(
         name="webhooks.genuine",

@@ -21,7 +21,7 @@ from typing import Any, Self
 from scenarios import checks
 from scenarios.adapter import Sender, SenderError, SenderFile, Stopped, fill, free_port
 from scenarios.checks import Finding, Policy
-from scenarios.clock import monotonic_s, now, wait_until
+from scenarios.clock import monotonic_s, now, wait_s, wait_until
 from scenarios.databases import Server
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
 from scenarios.mail import Mail, differences
@@ -258,6 +258,11 @@ class Stage:
         patience_s = self._patience_s if at_most_s is None else at_most_s
         if wait_until(struck, timeout_s=patience_s, every_s=LOOK_EVERY_S) is None and at_most_s is None:
             self._mark("harness", f"{name!r} did not strike {times} times within {patience_s:g} s")
+
+    def rage_for(self, seconds: float) -> None:
+        """Let the storm go on for so long."""
+        wait_s(seconds)
+        self._mark("harness", f"the storm went on for {seconds:g} s")
 
     def await_attempts(self, mail: Mail, count: int = 1) -> None:
         """Wait until the provider saw that many attempts for this mail; if it does not, judging goes on."""

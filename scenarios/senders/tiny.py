@@ -70,6 +70,8 @@ class TinySender(tiny_ear.Ear):
     lease_s = float(os.environ.get("TINY_LEASE_S", "3"))
     keys = os.environ.get("TINY_KEYS", "yes") == "yes"
     policy = os.environ.get("TINY_POLICY", "at-most-once")
+    #: Which mail is taken, and which of it first, in SQL.
+    among, first = "1", "due, rowid"
 
     def __init__(self) -> None:
         self.db = sqlite3.connect(os.environ["TINY_DATABASE"], timeout=20, isolation_level=None)
@@ -120,12 +122,19 @@ class TinySender(tiny_ear.Ear):
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "stopping", True))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        while not self.stopping:
+        self.loop()
+
+    def loop(self) -> None:
+        """Claim, send, settle, one mail after the other."""
+        while not self.is_done():
             row = self.claim()
             if row is None:
                 wait_s(0.05)
                 continue
             self.settle(row, self.attempt(row))
+
+    def is_done(self) -> bool:
+        return self.stopping
 
     def claim(self) -> Row | None:
         """Take one due mail in hand and commit that, before anything is sent."""
@@ -143,8 +152,8 @@ class TinySender(tiny_ear.Ear):
     def due(self, at: float) -> Row | None:
         found = self.db.execute(
             "SELECT key, recipient, sender, raw, attempts + 1, doubt, state = 'sending' FROM mail"
-            " WHERE (state = 'pending' AND due <= ?) OR (state = 'sending' AND lease <= ?)"
-            " ORDER BY due, rowid LIMIT 1",
+            " WHERE ((state = 'pending' AND due <= ?) OR (state = 'sending' AND lease <= ?))"
+            f" AND {self.among} ORDER BY {self.first} LIMIT 1",
             (at, at),
         ).fetchone()
         if found is None:
@@ -265,6 +274,10 @@ class TinySender(tiny_ear.Ear):
                 code, _ = line.docmd(word)
             if code != 354:
                 return self.read_smtp(code)
+            if not self.still_wanted(row):
+                return Outcome(
+                    kind="later"
+                )  # Nothing of it has left; whoever takes it next will see the same.
             self.mark_doubt(row, True)
             doubt = True
             line.send(stuffed(self.bytes_of(row)))
@@ -285,6 +298,10 @@ class TinySender(tiny_ear.Ear):
         if 200 <= code < 300:
             return Outcome(kind="accepted")
         return Outcome(kind="refused" if 500 <= code < 600 else "later")
+
+    def still_wanted(self, row: Row) -> bool:
+        """Tell whether the mail is still worth sending, right before its first byte leaves."""
+        return True
 
     def mark_doubt(self, row: Row, doubt: bool) -> None:
         """Commit that from here on nobody can know, until the answer is there."""

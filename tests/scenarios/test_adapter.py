@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scenarios import adapter
-from scenarios.adapter import GROUPS, Sender, SenderError, read_sender
+from scenarios.adapter import GROUPS, Limits, Sender, SenderError, read_sender
 from scenarios.clock import monotonic_s, wait_until
 
 GOOD = """
@@ -73,6 +73,20 @@ def written(path: Path, text: str) -> Path:
         (GOOD + '[webhooks]\nurl = "http://x:{webhook_prt}/"\n', "did you mean 'webhook_port'?"),
         (GOOD + "[env]\nPORT = 25\n", "[env] PORT is 25; right would be a text in quotes"),
         ("sender = 3\n", "sender is 3; right would be a table [sender]"),
+        (GOOD + "[limits]\nrate = 5\n", "[limits] has an unknown key 'rate'"),
+        (GOOD + "[limits]\nburst = 0\n", "[limits] burst is 0; right would be a number above 0"),
+        (
+            GOOD + "[abilities]\nrate-limit = true\n",
+            "[abilities] rate-limit = true needs [limits] rate_per_s, the number that the sender is told to keep",
+        ),
+        (
+            GOOD + "[abilities]\nbreaker = true\n[limits]\nrate_per_s = 1\n",
+            "[abilities] breaker = true needs [limits] breaker_pause_s",
+        ),
+        (
+            GOOD + "[abilities]\npriority = true\n[timing]\ntimeout_s = 2\n",
+            "[limits] urgent_s is 1; right would be less than half of [timing] timeout_s, 1",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_sender_file_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
@@ -102,9 +116,10 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 
     assert (file.policy, file.abilities, file.status) == ("at-most-once", frozenset(), None)
     assert file.stop_signal.name == "SIGTERM"
+    assert file.limits == Limits()
 
 
-@pytest.mark.parametrize("name", ["reference", "tiny", "tiny_hearing"])
+@pytest.mark.parametrize("name", ["reference", "tiny", "tiny_gated", "tiny_hearing"])
 def test_the_shipped_files_are_right(name: str) -> None:
     """Ours can be read, too."""
     file = read_sender(Path(adapter.__file__).parent / "senders" / f"{name}.toml")

@@ -7,16 +7,24 @@ from pathlib import Path
 import pytest
 
 from scenarios.adapter import read_sender
-from scenarios.promises import of_id
+from scenarios.promises import PROMISES, of_id
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
 #: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.
 pytestmark = pytest.mark.xdist_group("certifications")
 
 KNOWN_BAD = sorted((SENDERS / "known_bad").glob("*.toml"))
+#: What these break is seen in no time elsewhere: tests/scenarios/test_gate.py, and tests/scenarios/senders/test_sins.py.
+_ELSEWHERE = (".gate.", ".webhooks.")
 
 
-@pytest.mark.parametrize("file", KNOWN_BAD, ids=lambda file: file.stem)
+def _each(file: Path) -> object:
+    broken = read_sender(file).broken
+    slow = all(any(family in each for family in _ELSEWHERE) for each in broken)
+    return pytest.param(file, id=file.stem, marks=[pytest.mark.long] if slow else [])
+
+
+@pytest.mark.parametrize("file", [_each(file) for file in KNOWN_BAD])
 def test_a_bad_sender_is_caught_by_everything_that_it_breaks(tmp_path: Path, file: Path) -> None:
     """Its sin is seen wherever it shows."""
     broken = read_sender(file).broken
@@ -51,6 +59,10 @@ def test_a_bad_sender_says_its_sin(file: Path) -> None:
     assert {of_id(each)[1] for each in sender.broken} <= set(sender.profiles)
 
 
-def test_there_are_at_least_six() -> None:
+def test_there_are_at_least_six_and_one_for_each_promise_of_the_gate() -> None:
     """One sin each."""
     assert len(KNOWN_BAD) >= 6
+    broken = [each for file in KNOWN_BAD for each in read_sender(file).broken if ".gate." in each]
+    assert sorted(of_id(each)[0].name for each in broken) == sorted(
+        promise.name for promise in PROMISES if promise.family == "gate"
+    )
