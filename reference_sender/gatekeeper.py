@@ -88,7 +88,7 @@ class Gatekeeper:
         """A mail is in our hands."""
         self._bulk += docket.priority < self.gate.rules.urgent_from
 
-    def ends(self, docket: Docket, _task: object = None) -> None:
+    def ends(self, docket: Docket) -> None:
         """And no more."""
         self._bulk -= docket.priority < self.gate.rules.urgent_from
 

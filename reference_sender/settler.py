@@ -1,8 +1,8 @@
 """The settler: the ends of attempts are written in groups, without anybody waiting for a group.
 
-Who comes while nothing is being written writes at once, and alone. Who comes meanwhile waits, and the first of those
-then writes for all of them, in one transaction. So a quiet sender settles row by row, a busy one commits once for
-what ended within the last few milliseconds, and there is no timer in it. If a group fails, each of it goes its own
+Who comes while nothing is being written waits for those who come in the same turn of the loop, who comes meanwhile
+until that is over; the first of those who wait then writes for all of them, in one transaction. So a quiet sender
+settles row by row, a busy one commits once for what ended within the last few milliseconds, and there is no timer in it. If a group fails, each of it goes its own
 way: a row that cannot be written holds up no other.
 Must not hold: SQL, decisions.
 """
@@ -82,15 +82,13 @@ class Settler:
                 write = self._alone
 
     async def _in_turn(self, ended: Ended) -> bool:
-        """Write at once, or wait for the turn of those who came while others wrote."""
+        """Wait for the turn of those who came at the same time."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[object] = loop.create_future()
+        self._waiting.append((ended, turn))
         if not self._is_writing:
             self._is_writing = True
-            try:
-                return await self._alone(ended)
-            finally:
-                self._hand_on()
-        turn: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ended, turn))
+            loop.call_soon(self._hand_on)
         try:
             told = await turn
         except asyncio.CancelledError:

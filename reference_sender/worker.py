@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ from reference_sender.policy.gate import Gate
 from reference_sender.policy.settings import Settings
 
 _QUICK_S = 0.25  # attempts that take no longer are worth to be claimed for in advance
-_GATHER_S = 0.005
+_AHEAD = 2  # so many mails for each place wait in our hands then
 
 
 class Store(settler.Store, Protocol):
@@ -95,10 +96,12 @@ class Worker:
         self._beat = beat
         self._keep_time = keep_time
         self._settler = settler.Settler(store=store, clock=clock, pause_s=settings.poll_s, log=log)
+        self._waiting: deque[Parcel] = deque()
+        """Claimed, and no place on the wire is free for it yet."""
         self._running: set[asyncio.Task[None]] = set()
-        """Claimed and not settled."""
-        self._places = asyncio.Semaphore(settings.concurrency)
-        """One for each mail that may be on the wire."""
+        """Begun and not settled."""
+        self._on_wire: set[tuple[int, int]] = set()
+        """Of them those that have a place on the wire, by id and token."""
         self._usual_s = math.inf
         """How long an attempt has taken of late."""
         self._woken = asyncio.Event()
@@ -107,8 +110,8 @@ class Worker:
 
     @property
     def in_flight(self) -> int:
-        """How many mails are under way."""
-        return len(self._running)
+        """How many mails are in our hands."""
+        return len(self._waiting) + len(self._running)
 
     def wake(self) -> None:
         """Look for mail now instead of at the next poll (for callers in the same process and loop)."""
@@ -125,7 +128,6 @@ class Worker:
                 try:
                     if self._keep_time is not None:
                         await self._keep_time()
-                    await self._gather_room()
                     await self.work_once()
                     failures = 0
                     self._beat()
@@ -146,8 +148,9 @@ class Worker:
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
         room, keeper = self._room, self._keeper
+        is_worth_it = self._is_worth_a_claim(room)
         self._full = True
-        if room <= 0:
+        if not is_worth_it:
             return 0
         parcels = await asyncio.to_thread(
             self._store.claim,
@@ -155,66 +158,95 @@ class Worker:
             limit=room,
             lease_s=self._settings.lease_s,
             dedupes=self._settings.policy.dedupes,
-            **({} if keeper is None else keeper.terms(room, room + len(self._running))),
+            **({} if keeper is None else keeper.terms(room, room + self.in_flight)),
         )
         self._full = len(parcels) >= room if keeper is None else keeper.gate.is_full
-        for parcel in parcels:
-            task = asyncio.create_task(self._guarded(parcel))
-            self._running.add(task)
-            task.add_done_callback(self._done)
-            if keeper is not None:
-                keeper.begins(parcel)
-                task.add_done_callback(partial(keeper.ends, parcel))
+        self._take_in_hand(parcels)
         return len(parcels)
+
+    def _take_in_hand(self, parcels: Sequence[Parcel]) -> None:
+        """They are ours from now on: begin with as many as there are places for, the others wait for theirs."""
+        for parcel in parcels:
+            if self._keeper is not None:
+                self._keeper.begins(parcel)
+            if not self._waiting and self._has_place:
+                self._begin(parcel, has_waited=False)
+            else:
+                self._waiting.append(parcel)
+        if any(parcel.priority != self._waiting[0].priority for parcel in self._waiting):
+            # What is urgent waits behind nobody who is not.
+            self._waiting = deque(sorted(self._waiting, key=lambda parcel: -parcel.priority))
+
+    @property
+    def _has_place(self) -> bool:
+        """Whether one more may go on the wire: there is a place, and not too much is sent that is not settled yet.
+
+        What a kill leaves behind as sent and not settled stays below one and a half times the concurrency.
+        """
+        most = self._settings.concurrency
+        return len(self._on_wire) < most and len(self._running) < most + most // 2
+
+    def _begin(self, parcel: Parcel, *, has_waited: bool) -> None:
+        self._on_wire.add((parcel.id, parcel.token))
+        task = asyncio.create_task(self._guarded(parcel, has_waited=has_waited))
+        self._running.add(task)
+        task.add_done_callback(partial(self._done, parcel))
+
+    def _begin_those_who_wait(self) -> None:
+        while self._waiting and self._has_place:
+            self._begin(self._waiting.popleft(), has_waited=True)
+
+    def _leaves_wire(self, parcel: Parcel) -> None:
+        self._on_wire.discard((parcel.id, parcel.token))
+        self._begin_those_who_wait()
 
     @property
     def _ahead(self) -> int:
-        """How many mails may wait for a place, or for their settlement, besides those that have one.
+        """How many mails may wait for a place, besides those that have one.
 
-        They keep the wire busy while the database is. Where attempts are slow nobody would gain by it, and the mails
-        would wait in our hands for longer than others need for them. What a kill leaves behind as sent and not
-        settled stays below one and a half times the concurrency.
+        They keep the wire busy while the database is, and let it be asked for many rows at a time. Where attempts are
+        slow nobody would gain by it, and the mails would wait in our hands for longer than others need for them.
         """
         if self._keeper is not None and not self._keeper.may_claim_ahead:
             return 0
-        return self._settings.concurrency // 2 if self._usual_s <= _QUICK_S else 0
+        return self._settings.concurrency * _AHEAD if self._usual_s <= _QUICK_S else 0
 
     @property
     def _room(self) -> int:
         most = self._settings.concurrency if self._keeper is None else self._keeper.most
-        return most + self._ahead - len(self._running)
+        return most + self._ahead - self.in_flight
 
-    async def _gather_room(self) -> None:
-        """While every place is taken, a claim of many rows is cheaper than many claims: let some more room gather."""
-        if self._full and len(self._running) >= self._settings.concurrency and 0 < self._room < self._ahead:
-            await self._clock.sleep(_GATHER_S)
+    def _is_worth_a_claim(self, room: int) -> bool:
+        """Whether there is room; and while there is more mail than places, enough of it: many rows are cheaper at once."""
+        if self._full and self._waiting:
+            return room > 0 and 2 * room >= self._ahead
+        return room > 0
 
     async def idle(self) -> None:
         """Wait until nothing is in flight."""
         while self._running:
             await asyncio.wait(set(self._running))
 
-    async def deliver(self, parcel: Parcel) -> None:
-        """One mail's way, from claimed to settled."""
-        has_waited = self._places.locked()
-        async with self._places:
-            started_at = self._clock.now()
-            decision = self._before_sending(parcel, started_at, has_waited=has_waited)
-            evidence, outcome, took_s = None, None, 0.0
-            if decision is None:
-                began_s = self._clock.monotonic()
-                evidence, outcome = await self._attempt(parcel)
-                took_s = self._clock.monotonic() - began_s
-                self._took(took_s)
-                decision = decide(
-                    outcome,
-                    evidence,
-                    parcel,
-                    self._settings,
-                    now=self._clock.now(),
-                    rng=self._rng,
-                    backoff=self._backoff,
-                )
+    async def deliver(self, parcel: Parcel, *, has_waited: bool = False) -> None:
+        """One mail's way, from claimed to settled. `has_waited`: for its place, in our hands."""
+        started_at = self._clock.now()
+        decision = self._before_sending(parcel, started_at, has_waited=has_waited)
+        evidence, outcome, took_s = None, None, 0.0
+        if decision is None:
+            began_s = self._clock.monotonic()
+            evidence, outcome = await self._attempt(parcel)
+            took_s = self._clock.monotonic() - began_s
+            self._took(took_s)
+            decision = decide(
+                outcome,
+                evidence,
+                parcel,
+                self._settings,
+                now=self._clock.now(),
+                rng=self._rng,
+                backoff=self._backoff,
+            )
+        self._leaves_wire(parcel)
         await self._settle(Ended(docket=parcel, decision=decision, evidence=evidence, started_at=started_at))
         if self._keeper is not None and await self._keeper.tell(
             outcome, evidence, began_at=started_at, took_s=took_s
@@ -310,9 +342,9 @@ class Worker:
             next_attempt_at=decision.next_attempt_at.isoformat() if decision.next_attempt_at else None,
         )
 
-    async def _guarded(self, parcel: Parcel) -> None:
+    async def _guarded(self, parcel: Parcel, *, has_waited: bool) -> None:
         try:
-            await self.deliver(parcel)
+            await self.deliver(parcel, has_waited=has_waited)
         except Exception as error:
             # A bug in one mail's way must not stop the others. The row keeps its lease; when that runs out, the
             # marker on the row tells whether repeating is safe.
@@ -324,10 +356,14 @@ class Worker:
                 cause=cause_of(error),
             )
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, parcel: Parcel, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        # A free slot is a reason to look for more, if there may be more: a claim with room to spare took all.
-        if self._full:
+        if self._keeper is not None:
+            self._keeper.ends(parcel)
+        # It has left the wire by now, unless something went wrong on its way. Also who is settled makes a place free.
+        self._leaves_wire(parcel)
+        # Room is a reason to look for more, if there may be more: a claim with room to spare took all.
+        if self._full and self._is_worth_a_claim(self._room):
             self._woken.set()
 
     async def _rest(self, stop: asyncio.Event, failures: int) -> None:
@@ -351,10 +387,11 @@ class Worker:
         """Finish what is in flight, within the drain deadline; what is left over keeps its lease and its marker."""
         if not self._running:
             return
-        self._log("draining", in_flight=len(self._running))
+        self._log("draining", in_flight=self.in_flight)
         deadline = asyncio.ensure_future(self._clock.sleep(self._settings.drain_s))
         idle = asyncio.ensure_future(self.idle())
         await asyncio.wait({deadline, idle}, return_when=asyncio.FIRST_COMPLETED)
+        self._waiting.clear()
         for task in (deadline, idle, *self._running):
             task.cancel()
         await asyncio.gather(deadline, idle, *self._running, return_exceptions=True)

@@ -116,6 +116,17 @@ def test_who_comes_alone_writes_alone_and_at_once(bench: Bench) -> None:
 
     run(steps())
     assert bench.store.written == [[1]]
+    assert "evidence" in bench.store.asked[0], "not as a group of one"
+
+
+def test_those_who_come_in_the_same_turn_are_written_together(bench: Bench) -> None:
+    """Also the first of them: answers come in bunches."""
+
+    async def steps() -> None:
+        assert await asyncio.gather(*bench.settle(1, 2, 3)) == [True] * 3
+
+    run(steps())
+    assert bench.store.written == [[1, 2, 3]]
 
 
 def test_who_comes_while_others_write_is_written_with_the_next_group(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -132,7 +133,7 @@ class Keeper:
     def begins(self, docket: Docket) -> None:
         self.in_hand.append(docket.id)
 
-    def ends(self, docket: Docket, _task: object = None) -> None:
+    def ends(self, docket: Docket) -> None:
         self.ended.append(docket.id)
 
     async def tell(self, outcome: object, evidence: object, *, began_at: datetime, took_s: float) -> bool:
@@ -438,38 +439,78 @@ def test_quick_attempts_are_claimed_for_in_advance_and_slow_ones_are_not() -> No
         await stand.worker.work_once()
         assert stand.shelf.asked[-1]["limit"] == 4
         # The average behind each: 0.0, 0.2375, 0.251, 0.22.
-        assert [await look(took_s) for took_s in (0.0, 1.9, 0.34595, 0.0)] == [6, 6, 4, 6]
+        assert [await look(took_s) for took_s in (0.0, 1.9, 0.34595, 0.0)] == [12, 12, 4, 12]
 
     run(steps())
 
 
-@pytest.mark.parametrize(("in_hand", "rests"), [(4, []), (5, [0.005]), (6, [])])
-def test_while_all_places_are_taken_some_room_gathers(in_hand: int, rests: list[float]) -> None:
-    """Room for one of two: a claim of two is hardly dearer. Room for none: there is nothing to wait for."""
+def many(count: int, **more: Any) -> list[Parcel]:
+    return [parcel(id=number, **more) for number in range(count)]
+
+
+def test_while_mails_wait_for_a_place_room_gathers_before_the_next_claim() -> None:
+    """Four places and eight that wait: four new ones at once are hardly dearer than one."""
     stand = Stand(parcel(), concurrency=4)
 
     async def steps() -> None:
         await stand.once()
-        stand.shelf.due = [parcel(id=number) for number in range(6)]
-        stand.line.gates = {number: asyncio.Event() for number in range(6)}
-        await stand.worker.work_once()
-        await turns(3)
-        for number in range(6 - in_hand):
-            stand.line.gates[number].set()
-        await turns(3)
-        assert stand.worker.in_flight == in_hand
-        stop = asyncio.Event()
-        running = asyncio.ensure_future(stand.worker.run(stop))
-        await turns(3)
-        assert [each for each in stand.clock.rests if each < 1.0] == rests
-        stop.set()
-        for gate in stand.line.gates.values():
-            gate.set()
-        while not running.done():
-            stand.clock.advance(0.005)
-            await turns(1)
+        stand.shelf.due = many(20)
+        stand.line.gates = {number: asyncio.Event() for number in range(20)}
+        async with Running(stand):
+            asked = [each["limit"] for each in stand.shelf.asked]
+            for number in range(3):
+                stand.line.gates[number].set()
+            stand.worker.wake()
+            await turns()
+            assert [each["limit"] for each in stand.shelf.asked] == asked
+            stand.line.gates[3].set()
+            await turns()
+            assert [each["limit"] for each in stand.shelf.asked] == [*asked, 4]
+            for gate in stand.line.gates.values():
+                gate.set()
+            await turns()
 
     run(steps())
+    assert len(stand.shelf.settled) == 21
+
+
+def test_no_more_is_sent_and_not_settled_than_one_and_a_half_times_the_concurrency() -> None:
+    """That is what a kill leaves behind for the provider to hear again."""
+    stand, database = Stand(parcel(), concurrency=4), threading.Event()
+
+    def settle_all(group: Sequence[Ended], *, now: datetime) -> list[bool]:
+        database.wait(10)
+        return Shelf.settle_all(stand.shelf, group, now=now)
+
+    async def steps() -> None:
+        await stand.once()
+        stand.shelf.settle_all = settle_all  # type: ignore[method-assign] # a slow database
+        stand.shelf.due = many(12)
+        await stand.worker.work_once()
+        await turns()
+        assert len(stand.line.keys) == 1 + 6
+        database.set()
+        await stand.worker.idle()
+
+    run(steps())
+    assert len(stand.line.keys) == len(stand.shelf.settled) == 13
+
+
+def test_in_our_hands_what_is_urgent_waits_behind_nobody_who_is_not() -> None:
+    stand = Stand(parcel(), concurrency=1)
+
+    async def steps() -> None:
+        await stand.once()
+        stand.shelf.due = many(2, idempotency_key="bulk")
+        stand.line.gates[0] = asyncio.Event()
+        await stand.worker.work_once()
+        stand.shelf.due = [parcel(id=7, priority=100, idempotency_key="code")]
+        await stand.worker.work_once()
+        stand.line.gates[0].set()
+        await stand.worker.idle()
+
+    run(steps())
+    assert stand.line.keys[1:] == ["bulk", "code", "bulk"]
 
 
 # --- the gatekeeper ------------------------------------------------------------------------------------

@@ -136,10 +136,7 @@ class LooksThenTakes(Worker):
         ids = await asyncio.to_thread(_due, store, now)
         await self._clock.sleep(0.01)
         parcels = await asyncio.to_thread(self._take, store, ids, now)
-        for parcel in parcels:
-            task = asyncio.create_task(self._guarded(parcel))
-            self._running.add(task)
-            task.add_done_callback(self._done)
+        self._take_in_hand(parcels)
         return len(parcels)
 
     def _take(self, store: Store, ids: list[int], now: datetime) -> list[Parcel]:
@@ -321,9 +318,9 @@ class DeletesTheDead(Store):
 class SwallowsEverything(Worker):
     """Whatever goes wrong in the sending, the mail is marked as sent."""
 
-    async def _guarded(self, parcel: Parcel) -> None:
+    async def _guarded(self, parcel: Parcel, *, has_waited: bool) -> None:
         try:
-            await self.deliver(parcel)
+            await self.deliver(parcel, has_waited=has_waited)
         except Exception:
             done = Decision(state=State.ACCEPTED, reason="sent")
             self._store.settle(parcel, done, now=self._clock.now())
@@ -337,9 +334,9 @@ class DiesInside(Worker):
     async def work_once(self) -> int:
         return 0 if self._gone else await super().work_once()
 
-    async def _guarded(self, parcel: Parcel) -> None:
+    async def _guarded(self, parcel: Parcel, *, has_waited: bool) -> None:
         try:
-            await self.deliver(parcel)
+            await self.deliver(parcel, has_waited=has_waited)
         except Exception:
             self._gone = True
 
