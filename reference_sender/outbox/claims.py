@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, bindparam, case, exists, func, or_, select, update
+from sqlalchemy import Connection, Engine, exists, or_, select
 
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.outbox.bars import LOOKED_AT, parcels_of
-from reference_sender.outbox.gated import Gated
-from reference_sender.outbox.passage import pass_through
+from reference_sender.outbox.gated import Gated, SqlPlace
+from reference_sender.outbox.passage import Place, pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.taking import TAKE, TakingPlace, in_order, takes_what_it_finds, taking
 from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.outbox.waiting import MAY_SOMEBODY_GO, Turnstile
 from reference_sender.policy.gate import Gate
@@ -45,28 +47,7 @@ _TO_CLAIM = {
         )
     ),
 }
-_TAKE = (
-    update(outgoing_email)
-    .where(_row.id.in_(IDS))
-    .ordered_values(
-        # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined. It comes
-        # first because MySQL works from left to right: behind it, state and in_doubt would be the new ones.
-        (
-            _row.doubted_at,
-            case((and_(_row.state == State.SENDING, _row.in_doubt), AT), else_=_row.doubted_at),
-        ),
-        (_row.in_doubt, bindparam("doubt", type_=_row.in_doubt.type)),
-        (_row.state, State.SENDING),
-        (_row.token, _row.token + 1),
-        (_row.attempts, _row.attempts + 1),
-        (_row.tries, _row.tries + 1),
-        (_row.lease_until, bindparam("leased", type_=_row.lease_until.type)),
-        (_row.first_attempt_at, func.coalesce(_row.first_attempt_at, AT)),
-        # Committed before the first byte leaves: in doubt, it must be known whom to ask.
-        (_row.provider, func.coalesce(bindparam("by", type_=_row.provider.type), _row.provider)),
-        (_row.updated_at, AT),
-    )
-)
+_TAKE = TAKE.where(_row.id.in_(IDS))
 _TAKEN = select(*DOCKET_COLUMNS, *LOOKED_AT).where(_row.id.in_(IDS))
 
 
@@ -107,9 +88,20 @@ class Claims(Gated):
         leased = now + timedelta(seconds=lease_s)
         taken: list[tuple[int, int]] = []
 
-        def act(connection: Connection) -> list[Parcel]:
+        def act(connection: Connection, *, at_once: bool = True) -> list[Parcel]:
             self._turnstile.turn(connection, now)
-            taken[:] = self._take(connection, now, limit, leased, bulk, gate, dedupes=dedupes)
+            place = self._place(connection, now, unmarked=not dedupes)
+            terms = taking(now, leased, None if gate is None else gate.rules.provider, doubt=dedupes)
+            # A place of a kind of its own, and one that leaves some of what is found, is looked at first.
+            if at_once and type(place) is SqlPlace and takes_what_it_finds(connection, gate):
+                place = TakingPlace(connection, now, unmarked=not dedupes, taking=terms)
+            lost, due = self._found(connection, place, now, limit, bulk, gate, dedupes=dedupes)
+            taken[:] = [(each.id, each.token + 1) for each in (*lost, *due)]
+            self._record_lost(connection, lost, now)
+            if isinstance(place, TakingPlace):
+                return in_order(parcels_of(connection, place.rows, now), taken)
+            if taken:
+                connection.execute(_TAKE, terms | {"ids": [row_id for row_id, _ in taken]})
             return self._parcels(connection, taken, now)
 
         def unsure() -> list[Parcel]:
@@ -118,39 +110,19 @@ class Claims(Gated):
                 parcels = self._parcels(connection, taken, now)
             return [each for each in parcels if (each.id, each.token) in taken and each.lease_until == leased]
 
-        parcels = self._in_one(act, unsure=unsure)
+        try:
+            parcels = self._in_one(act, unsure=unsure)
+        except UNREADABLE:
+            # All of it is rolled back. Row by row it is found out which one somebody edited by hand.
+            parcels = self._in_one(partial(act, at_once=False), unsure=unsure)
         self._in_vain = 0 if parcels else self._in_vain + 1
         return parcels
 
-    def _take(
-        self,
-        connection: Connection,
-        now: datetime,
-        limit: int,
-        leased: datetime,
-        bulk: int | None,
-        gate: Gate | None,
-        *,
-        dedupes: bool,
-    ) -> list[tuple[int, int]]:
-        """Take rows; their ids and new tokens, lost ones first, then the most urgent."""
-        lost_rows, due_rows = self._found(connection, now, limit, bulk, gate, dedupes=dedupes)
-        rows = [*lost_rows, *due_rows]
-        if not rows:
-            return []
-        for row in lost_rows:
+    def _record_lost(self, connection: Connection, lost: Sequence[Any], now: datetime) -> None:
+        for row in lost:
             self._record(
-                connection,
-                row.id,
-                row.token,
-                ended_at=now,
-                decision=State.SENDING,
-                reason="lease ran out",
+                connection, row.id, row.token, ended_at=now, decision=State.SENDING, reason="lease ran out"
             )
-        ids = [row.id for row in rows]
-        taking = {"ids": ids, "at": now, "leased": leased, "doubt": dedupes}
-        connection.execute(_TAKE, taking | {"by": None if gate is None else gate.rules.provider})
-        return [(row.id, row.token + 1) for row in rows]
 
     def _parcels(
         self, connection: Connection, taken: Sequence[tuple[int, int]], now: datetime
@@ -163,12 +135,12 @@ class Claims(Gated):
             rows: Sequence[Any] = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
         except UNREADABLE:
             rows = readable(connection, _TAKEN, taken, now, self._record)
-        found = parcels_of(connection, rows, now)
-        return [found[row_id] for row_id in ids if row_id in found]
+        return in_order(parcels_of(connection, rows, now), taken)
 
     def _found(
         self,
         connection: Connection,
+        place: Place,
         now: datetime,
         limit: int,
         bulk: int | None,
@@ -176,10 +148,9 @@ class Claims(Gated):
         *,
         dedupes: bool,
     ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Locked rows to take, lost ones and due ones, with id and token."""
+        """Rows to take (or taken), lost ones and due ones, with id and the token they had."""
         most = max(limit, 0)
         if gate is not None:
-            place = self._place(connection, now, unmarked=not dedupes)
             return pass_through(place, gate, room=most, bulk=most if bulk is None else max(bulk, 0), now=now)
         lost_query = _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED
         lost_rows = connection.execute(lost_query, {"at": now, "most": most}).all()

@@ -11,7 +11,20 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, func, literal, or_, select, update
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from reference_sender.life import State
 from reference_sender.outbox.engine import insert_unless_there
@@ -33,12 +46,22 @@ _bucket = outbox_bucket.c
 _BREAKER = tuple(each.name for each in fields(Breaker) if each.name != "position")
 _SHARED = tuple(each.name for each in fields(Shared) if each.name != "breaker")
 _GATES = select(outbox_gate)
+_LOST = (in_state(State.SENDING), _row.lease_until < AT)
+_LOST_UNMARKED = (*_LOST, _row.in_doubt.is_(False))
+# Every claim asks for the gates, and nearly always nothing is lost: asked along, it costs no statement of its own.
+# By whether only unmarked rows are meant. There is a row also where no gate is.
+_GATES_AND_LOST = {
+    unmarked: select(outbox_gate, exists().where(*lost).label("any_lost")).select_from(
+        select(literal_column("1").label("one")).subquery("look").outerjoin(outbox_gate, true())
+    )
+    for unmarked, lost in ((False, _LOST), (True, _LOST_UNMARKED))
+}
 _ONE_GATE = select(outbox_gate).where(_gate.provider == bindparam("provider")).with_for_update()
 _ONE_BUCKET = select(outbox_bucket).where(_bucket.name == bindparam("bucket")).with_for_update()
 # The columns to set come with the parameters.
 _KEEP = update(outbox_gate).where(_gate.provider == bindparam("gate_of"))
 _FILL = update(outbox_bucket).where(_bucket.name == bindparam("bucket"))
-_QUERIES: dict[tuple[type, bool, Wanted], Any] = {}
+_QUERIES: dict[tuple[type, str, bool, Wanted], Any] = {}
 _QUERIES_KEPT = 256  # sorts of rows; with limits per domain there may be many
 _UNDER_WAY = select(_row.recipient, _row.provider).where(in_state(State.SENDING), _row.lease_until >= AT)
 
@@ -87,9 +110,13 @@ class SqlPlace:
         self._connection = connection
         self._now = now
         self._unmarked = unmarked
+        self._may_be_lost = True
+        """Whether there may be lost rows, as far as we know."""
 
     def known(self) -> dict[str, Shared]:
-        return _known(self._connection)
+        rows = self._connection.execute(_GATES_AND_LOST[self._unmarked], {"at": self._now}).all()
+        self._may_be_lost = bool(rows[0].any_lost)
+        return {row.provider: _shared_of(row) for row in rows if row.provider is not None}
 
     def locked(self, provider: str) -> Shared:
         which = {"provider": provider}
@@ -120,12 +147,17 @@ class SqlPlace:
         return [(row.recipient, row.provider) for row in rows]
 
     def find(self, wanted: Wanted) -> list[Found]:
+        if wanted.lost and not self._may_be_lost:
+            return []
         # Built once for each sort of rows: that takes longer than asking it.
-        sort = (type(self), self._unmarked, replace(wanted, most=0))
+        sort = (type(self), self._connection.dialect.name, self._unmarked, replace(wanted, most=0))
         if (query := _QUERIES.get(sort)) is None:
             if len(_QUERIES) >= _QUERIES_KEPT:
                 _QUERIES.clear()
             query = _QUERIES[sort] = self._query(wanted)
+        return self._ask(query, wanted)
+
+    def _ask(self, query: Any, wanted: Wanted) -> list[Found]:
         rows = self._connection.execute(query, {"at": self._now, "most": wanted.most}).all()
         return [
             Found(id=row.id, token=row.token, recipient=row.recipient, priority=row.priority) for row in rows
@@ -137,10 +169,13 @@ class SqlPlace:
 
     def _query(self, wanted: Wanted) -> Any:
         """The query for up to `:most` rows of this sort."""
+        return self._those(wanted)
+
+    def _those(self, wanted: Wanted) -> Any:
+        """Up to `:most` rows of this sort, locked, the most pressing first."""
         conditions: list[Any] = [self.mine(wanted.share), *_of(wanted)]
         if wanted.lost:
-            conditions += [in_state(State.SENDING), _row.lease_until < AT]
-            conditions += [_row.in_doubt.is_(False)] if self._unmarked else []
+            conditions += _LOST_UNMARKED if self._unmarked else _LOST
         else:
             conditions += [in_state(State.PENDING), _row.next_attempt_at <= AT]
         return (

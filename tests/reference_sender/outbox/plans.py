@@ -67,12 +67,12 @@ def add_events(connection: Connection, columns: list[str]) -> None:
 
 @contextmanager
 def asked(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
-    """Every SELECT that is sent meanwhile, with its parameters."""
+    """Every statement that finds something and is sent meanwhile, with its parameters."""
     seen: list[tuple[str, Any]] = []
 
     @event.listens_for(engine, "before_cursor_execute")
     def _seen(_c: Any, _cur: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        if statement.startswith("SELECT"):
+        if statement.startswith("SELECT") or "RETURNING" in statement:
             seen.append((statement, parameters))
 
     try:

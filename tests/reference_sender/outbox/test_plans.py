@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.plans import add_history, asked, plan_of
@@ -21,6 +22,7 @@ def test_no_query_of_a_claim_goes_through_the_history(own: SqlBench) -> None:
         own.store.park_lost(now=NOW, dedupes=False, mine=Mine(provider="main", providers=("main", "spare")))
         own.store.doubtful(now=NOW, limit=10)
         own.store.has_doubts(now=NOW, dedupes=False, mine=Mine(provider="main", providers=("main", "spare")))
+        assert len(own.store.claim(now=NOW, limit=1, lease_s=60, dedupes=True, gate=Gate(GateRules()))) == 1
         for _ in range(4):
             own.claim(62)
     with store.engine.connect() as connection:
