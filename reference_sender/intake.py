@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
 from reference_sender.clock import Clock, SystemClock
 from reference_sender.intake_options import IntakeOptions
-from reference_sender.log import Log, quiet
+from reference_sender.log import Both, Log, quiet
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reference_sender.doors.http import Door
     from reference_sender.doors.lmtp import ReportDoor
     from reference_sender.doors.maildir import Maildir
+    from reference_sender.intake_watch import IntakeWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +51,17 @@ class Intake:
     door: Door | None
     reports: ReportDoor | None
     maildir: Maildir | None
+    watch: IntakeWatch | None = None
 
     async def run(self, stop: asyncio.Event, *, ready: Callable[[str], None] = lambda where: None) -> None:
         """Open the doors, process until `stop`, close. `ready` is called with what listens where.
 
-        Raises `OSError` if nobody can listen there.
+        Raises `OSError` if nobody can listen there, `InvalidSettings` if nobody can ask for metrics there.
         """
         running: list[asyncio.Task[None]] = []
         try:
+            if self.watch is not None:
+                self.watch.start()
             where = []
             for door, place_ in ((self.door, self.options.listen), (self.reports, self.options.bounces)):
                 if door is not None and place_ is not None:
@@ -74,6 +78,8 @@ class Intake:
                 if door is not None:
                     await door.close()
             await asyncio.gather(*running, return_exceptions=True)
+            if self.watch is not None:
+                self.watch.close()
             self.store.engine.dispose()
 
 
@@ -82,6 +88,9 @@ def build_intake(options: IntakeOptions, parts: IntakeParts | None = None) -> In
     parts = parts or IntakeParts()
     engine = parts.open_engine(options.database_url)
     store = parts.open_store(engine if options.vault is None else seal_with(engine, options.vault))
+    watch = _watch(options, parts)
+    if watch is not None:
+        parts = replace(parts, log=Both(parts.log, watch.metrics))
     processor = Processor(
         store=store,
         clock=parts.clock,
@@ -89,15 +98,30 @@ def build_intake(options: IntakeOptions, parts: IntakeParts | None = None) -> In
         patience_s=options.patience_s,
         log=parts.log,
         place=parts.place,
+        **({} if watch is None else {"beat": watch.beat}),
     )
     door = None if options.listen is None else _door(options, parts, store, processor)
     reports, maildir = _mail_doors(options, parts, store, processor)
     return Intake(
-        store=store, processor=processor, options=options, door=door, reports=reports, maildir=maildir
+        store=store,
+        processor=processor,
+        options=options,
+        door=door,
+        reports=reports,
+        maildir=maildir,
+        watch=watch,
     )
 
 
 # The imports below are late on purpose: who takes in webhooks loads no mail server, and the other way round.
+
+
+def _watch(options: IntakeOptions, parts: IntakeParts) -> IntakeWatch | None:
+    if options.metrics is None:
+        return None
+    from reference_sender.intake_watch import IntakeWatch
+
+    return IntakeWatch(place=options.metrics, turn_s=options.look_s, clock=parts.clock, log=parts.log)
 
 
 def _door(options: IntakeOptions, parts: IntakeParts, store: Store, processor: Processor) -> Door:

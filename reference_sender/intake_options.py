@@ -75,6 +75,11 @@ INTAKE_OPTIONS: tuple[Option, ...] = (
         default=1.0,
     ),
     BODY_KEYS,
+    Option(
+        name="metrics",
+        envvar="WEBHOOK_METRICS",
+        help="Where /metrics (Prometheus) and /health are, as HOST:PORT; port 0 is any free one.",
+    ),
 )
 
 
@@ -102,6 +107,7 @@ class IntakeOptions:
     most_bytes: int
     patience_s: float
     look_s: float
+    metrics: tuple[str, int] | None = None
     vault: Vault | None = None
     """Seals what is told, where keys are given."""
 
@@ -139,6 +145,7 @@ def intake_options_from(values: Mapping[str, Any]) -> IntakeOptions:
         raise InvalidSettings(
             f"WEBHOOK_PATH is {path!r}; it must begin with / and hold no space, ?, # or brace"
         )
+    metrics = None if not told["metrics"] else _address("http", told["metrics"], "WEBHOOK_METRICS")
     return IntakeOptions(
         database_url=told["database_url"],
         listen=listen,
@@ -150,6 +157,7 @@ def intake_options_from(values: Mapping[str, Any]) -> IntakeOptions:
         most_bytes=told["webhook_most_bytes"],
         patience_s=told["patience_s"],
         look_s=told["look_s"],
+        metrics=None if metrics is None else (metrics.host, metrics.port),
         vault=vault_of(told["body_keys"]),
     )
 

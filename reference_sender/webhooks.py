@@ -8,7 +8,7 @@ Must not hold: SQL, sockets, the words of a provider (`events.reading`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, assert_never
@@ -151,6 +151,7 @@ class Processor:
         patience_s: float = 3 * 86_400.0,
         log: Log = quiet,
         place: Placing = place,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -158,6 +159,7 @@ class Processor:
         self._patience_s = patience_s
         self._log = log
         self._place = place
+        self._beat = beat
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -174,6 +176,7 @@ class Processor:
                 full = False
                 try:
                     full = (await self.run_once()).looked_at >= _AT_ONCE
+                    self._beat()
                 except Exception as error:
                     # The database is away: the events wait in it, and so do we.
                     self._log("process_failed", error=type(error).__name__, cause=cause_of(error))

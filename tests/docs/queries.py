@@ -12,6 +12,7 @@ from typing import Any
 
 import promql_parser as promql
 
+from reference_sender.intake_metrics import INTAKE_METRICS
 from reference_sender.metrics import METRICS
 
 #: What a scrape adds to every series.
@@ -28,7 +29,7 @@ def families() -> dict[str, tuple[str, frozenset[str]]]:
         "process_resident_memory_bytes": ("gauge", SCRAPED),
         "process_cpu_seconds_total": ("counter", SCRAPED),
     }
-    for row in METRICS:
+    for row in (*METRICS, *INTAKE_METRICS):
         labels = frozenset(row.labels) | SCRAPED
         if row.kind == "histogram":
             known[f"{row.name}_bucket"] = ("counter", labels | {"le"})

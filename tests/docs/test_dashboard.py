@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from reference_sender.intake_metrics import INTAKE_METRICS
 from reference_sender.metrics import METRICS
 from tests.docs.queries import PLACEHOLDER, families, kept, wrong
 from tests.house.places import ROOT
@@ -242,5 +243,5 @@ def test_a_panel_asks_for_what_there_is(panel: dict[str, Any]) -> None:
 
 def test_every_metric_is_on_the_dashboard() -> None:
     asked = FILE.read_text(encoding="utf-8")
-    missing = {row.name for row in METRICS if row.name not in asked}
+    missing = {row.name for row in (*METRICS, *INTAKE_METRICS) if row.name not in asked}
     assert missing == {"outbox_queues_unreadable"}, "it is an alarm, there is nothing to draw"

@@ -12,6 +12,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from reference_sender.intake_metrics import INTAKE_METRICS
 from reference_sender.metrics import METRICS, TROUBLE
 from tests.docs.queries import kept, parsed, unknown, wrong
 from tests.house.places import ROOT
@@ -151,7 +152,7 @@ def test_the_table_of_metrics_is_the_one_of_the_code() -> None:
     rows = re.findall(r"^\| `(outbox_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
     assert rows == [
         (row.name, row.kind, ", ".join(f"`{label}`" for label in row.labels) or "–", row.says)
-        for row in METRICS
+        for row in (*METRICS, *INTAKE_METRICS)
     ]
 
 

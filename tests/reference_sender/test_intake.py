@@ -158,3 +158,28 @@ def test_what_is_told_is_sealed_where_there_are_keys(url: str) -> None:
         (at_rest,) = connection.execute(text("SELECT raw FROM webhook_event")).scalars()
     store.engine.dispose()
     assert (is_sealed(at_rest), b"delivered" in at_rest) == (True, False)
+
+
+def test_an_intake_that_is_watched_counts_what_it_does(url: str) -> None:
+    seen: list[bytes] = []
+
+    async def story(intake: Intake, where: str) -> None:
+        assert intake.watch is not None
+        body = json.dumps({"id": "e1", "type": "x"}).encode()
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"http://{where.split()[1]}/webhooks", data=body, headers=signed(body)):
+                pass
+            async with session.post(f"http://{where.split()[1]}/webhooks", data=body) as answer:
+                assert answer.status == 401
+        seen.append(intake.watch.metrics.text())
+
+    told = {"listen": "127.0.0.1:0", "webhook_secret": SECRET, "metrics": "127.0.0.1:0"}
+    assert run(url, story, **told) == [("e1", "ignored")]
+    assert b'outbox_webhook_requests_total{answer="204"} 1.0' in seen[0]
+    assert b'outbox_webhook_requests_total{answer="401"} 1.0' in seen[0]
+
+
+def test_where_nobody_wants_metrics_none_are_loaded(url: str) -> None:
+    assert (
+        build_intake(intake_options_from({"database_url": url, "bounces": "lmtp:127.0.0.1:0"})).watch is None
+    )

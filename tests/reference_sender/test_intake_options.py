@@ -51,6 +51,7 @@ def test_bounces_alone_need_no_secret(bounces: str, place: Place) -> None:
         ({"webhook_tolerance_s": float("nan")}, "WEBHOOK_TOLERANCE_S is nan"),
         ({"patience_s": 1e300}, "WEBHOOK_PATIENCE_S is 1e[+]300"),
         ({"webhook_path": "webhooks"}, "WEBHOOK_PATH is 'webhooks'; it must begin with /"),
+        ({"metrics": "9465"}, "WEBHOOK_METRICS is '9465'; it must be HOST:PORT"),
         ({"body_keys": "2026-11"}, "key 1 of OUTBOX_BODY_KEYS has no name"),
         ({"webhook_path": "/{tail}"}, "hold no space, [?], # or brace"),
     ],
