@@ -74,6 +74,8 @@ class Provider:
         self._plan = given.plan
         self._runner = environment.runner
         self._left = given.mails
+        self.must_obey = False
+        """Whether coming back earlier than told to fails the run, too."""
         self._kept: list[dict[str, str]] = []
         self._entering = BoundedSemaphore()
 
@@ -134,7 +136,7 @@ class Provider:
             ) from problem
 
 
-def judge(verdict: dict[str, Any]) -> tuple[int, list[str]]:
+def judge(verdict: dict[str, Any], *, must_obey: bool = False) -> tuple[int, list[str]]:
     """Return the exit code of a run with this verdict, and what is said about it."""
     lines = [
         f"{verdict['accepted_once']} of {verdict['obligations']} mails accepted exactly once,"
@@ -149,6 +151,13 @@ def judge(verdict: dict[str, Any]) -> tuple[int, list[str]]:
         if len(verdict[name]) > 20:
             lines.append(f"{name}: … {len(verdict[name]) - 20} more")
     wrong = any(verdict[name] for name in WRONG)
+    if must_obey and verdict["obedience"]["told"]:
+        told = verdict["obedience"]
+        lines.append(
+            f"told to wait {told['told']} times: came back too early {told['too_early_count']} times,"
+            f" pressed on with other mail {told['pressed_count']} times"
+        )
+        wrong = wrong or told["obeyed"] is False
     if not verdict["obligations"]:
         return 1, ["nothing was sent, so nothing is proved"]
     return (1 if wrong else 0), lines
@@ -192,7 +201,7 @@ def end(environment: Environment, **_: Any) -> None:
         return
     try:
         provider.enter()
-        code, lines = judge(provider.verdict())
+        code, lines = judge(provider.verdict(), must_obey=provider.must_obey)
     except OSError as problem:
         code, lines = 1, [f"there is no verdict: {problem}"]
     for line in lines:

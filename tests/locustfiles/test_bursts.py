@@ -22,16 +22,19 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "locustfiles"
 
 
-def burst(simulator: Running, tmp_path: Path, *options: str) -> tuple[int, str, dict[str, int]]:
+def burst(
+    simulator: Running, tmp_path: Path, *options: str, more: Mapping[str, str] | None = None
+) -> tuple[int, str, dict[str, int]]:
     """Run a burst; return its exit code, what it said, and how often each request that it timed failed."""
     host, port = simulator.smtp
     done = subprocess.run(
         [
             *(sys.executable, "-m", "locust", "--headless", "--host", simulator.service.ready["http"]),
             *("--json-file", str(tmp_path / "timed"), "--only-summary", "--run-time", "60s", *options),
-            *(("--smtp", f"{host}:{port}") if "smtp" in options[1] else ()),
+            *(("--smtp", f"{host}:{port}") if "smtp_burst" in options[1] else ()),
         ],
-        env={name: value for name, value in os.environ.items() if not name.startswith("LOCUST")},
+        env={name: value for name, value in os.environ.items() if not name.startswith("LOCUST")}
+        | dict(more or {}),
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -121,6 +124,69 @@ def test_nobody_to_ask_fails_the_run(tmp_path: Path) -> None:
     assert code == 1
     assert "the run cannot begin" in said
     assert "there is no verdict" in said
+
+
+@pytest.mark.long
+def test_an_outbox_gets_a_burst_through_and_comes_back_when_it_was_told_to(tmp_path: Path) -> None:
+    """One worker, three applications, a provider that throttles; timed is how long mail took to be accepted."""
+    outbox = {
+        "OUTBOX_DATABASE_URL": f"sqlite:///{tmp_path / 'outbox.db'}",
+        "PROVIDER_API_KEY": "burst",
+        "OUTBOX_RATE_PER_S": "50",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    with running() as simulator:
+        environment = os.environ | outbox | {"PROVIDER_URL": simulator.service.ready["http"]}
+        subprocess.run(["reference-sender", "init"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        with subprocess.Popen(["reference-sender", "work"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:  # fmt: skip
+            try:
+                code, said, timed = burst(
+                    simulator,
+                    tmp_path,
+                    *("-f", str(FOLDER / "outbox_burst.py"), "-u", "3", "-r", "3", "--mails", "60"),
+                    *("--plan", "429 retry-after 1 first 2"),
+                    more=outbox,
+                )
+            finally:
+                worker.terminate()
+
+    assert code == 0, said
+    assert "came back too early 0 times" in said
+    assert set(timed) == {"commit", "commit to acceptance"}
+
+
+@pytest.mark.long
+def test_an_outbox_that_nobody_empties_fails_the_run(tmp_path: Path) -> None:
+    """What was committed and never sent is lost, and the run says so."""
+    talks = "import sys\nfor line in sys.stdin: print('{\"ok\": true}', flush=True)"
+    (tmp_path / "talk.py").write_text(talks, encoding="utf-8")
+    with running() as simulator:
+        code, said, _ = burst(
+            simulator,
+            tmp_path,
+            *("-f", str(FOLDER / "outbox_burst.py"), "-u", "1", "-r", "1", "--mails", "3", "--drain-s", "1"),
+            *("--enqueue", f"{sys.executable} {tmp_path / 'talk.py'}"),
+        )
+
+    assert code == 1, said
+    assert "lost: w0-u1-1@burst.test, 0 of 1 copies" in said
+
+
+def test_whoever_came_back_too_early_fails_only_where_it_is_asked() -> None:
+    """A sender is held to it; users of a burst that play a sender are not."""
+    ends = in_locust(
+        """
+        import json, promises
+        verdict = {name: [] for name in (*promises.WRONG, "parked", "unsent")} | {"obligations": 1, "accepted_once": 1}
+        told = {"told": 2, "too_early_count": 1, "pressed_count": 0, "obeyed": False}
+        print(json.dumps([
+            promises.judge(verdict | {"obedience": told | more}, must_obey=must)
+            for more, must in (({}, False), ({}, True), ({"obeyed": True}, True), ({"told": 0, "obeyed": None}, True))
+        ]))
+        """
+    )
+    assert [code for code, _ in ends] == [0, 1, 0, 0]
+    assert ends[1][1][-1].startswith("told to wait 2 times: came back too early 1 times")
 
 
 def in_locust(program: str) -> Any:
