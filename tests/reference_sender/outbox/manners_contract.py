@@ -153,6 +153,17 @@ class MannersContract:
             ("code-2", None),
         ]
 
+    def test_notices_of_one_round_go_as_the_newest_at_the_time_of_the_first(self, outbox: Any) -> None:
+        first = NOW + timedelta(seconds=600)
+        for number in (1, 2, 3):
+            outbox.put(f"notice-{number}", slot="notices-77", mail_class="notice", not_before=first)
+        assert outbox.claim(599) == []
+        assert [(each.key, each.bar) for each in outbox.claim(600)] == [
+            ("notice-1", Bar.SUPERSEDED),
+            ("notice-2", Bar.SUPERSEDED),
+            ("notice-3", None),
+        ]
+
     # -- dependencies ---------------------------------------------------------------------------------------------
 
     def test_a_mail_waits_for_the_one_it_depends_on(self, outbox: Any) -> None:
