@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, exists, literal, select, update
 
 from reference_sender.life import FINAL, Actor, Docket, State, may_move
-from reference_sender.outbox.bulk import insert_all, update_all
+from reference_sender.outbox.bulk import Held, NotAllHeld, change_held
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.transactions import Transactions, record_of, settlement
 from reference_sender.outbox.waiting import let_next_go
@@ -22,6 +23,7 @@ from reference_sender.policy.evidence import Evidence
 _row = outgoing_email.c
 _attempt = email_attempt.c
 
+_IN_HAND = Held(table=outgoing_email, key=("id", "token"), also=f"state = '{State.SENDING.value}'")
 _WRITTEN = select(
     exists().where(
         _attempt.email_id == bindparam("email"),
@@ -63,10 +65,15 @@ class Settling(Transactions):
         for ended in group:
             assert may_move(Actor.WORKER, State.SENDING, ended.decision.state), ended.decision
 
-        def act(connection: Connection) -> list[bool]:
-            return self._settle_together(connection, group, now)
+        def act(connection: Connection, *, looks: bool = False) -> list[bool]:
+            return self._settle_together(connection, group, now, looks=looks)
 
-        return self._in_one(act, unsure=lambda: self._in_one(act))
+        try:
+            return self._in_one(act, unsure=lambda: self._in_one(act))
+        except NotAllHeld:
+            # All of it is rolled back. It is rare that somebody has lost his row, so only now it is looked who.
+            act = partial(act, looks=True)
+            return self._in_one(act, unsure=lambda: self._in_one(act))
 
     def _settle(self, connection: Connection, ended: Ended, now: datetime) -> bool:
         docket, decision = ended.docket, ended.decision
@@ -80,28 +87,39 @@ class Settling(Transactions):
             self._let_next_go(connection, docket.ordering_key, now)
         return held
 
-    def _settle_together(self, connection: Connection, group: Sequence[Ended], now: datetime) -> list[bool]:
-        """The same for many, in a few statements: who holds his row is looked up, and locked until the commit."""
-        held = self._held_of(connection, [ended.docket for ended in group])
-        alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        records: list[dict[str, Any]] = []
-        for ended in group:
-            docket = ended.docket
-            if docket.id not in held:
-                continue
-            values = settlement(docket, ended.decision, ended.evidence, now)
-            alike.setdefault(tuple(values), []).append(values | {"id": docket.id})
-            records.append(record_of(docket.id, docket.token, **_ending(ended, now)))
-        for rows in alike.values():
-            update_all(connection, outgoing_email, "id", rows)
-        if records:
-            insert_all(connection, email_attempt, records)
+    def _settle_together(
+        self, connection: Connection, group: Sequence[Ended], now: datetime, *, looks: bool
+    ) -> list[bool]:
+        """The same for many, in a few statements."""
+        written = self._write_held(connection, group, now, looks=looks)
         for ended in group:
             lane = ended.docket.ordering_key
-            if ended.docket.id in held and lane is not None and ended.decision.state in FINAL:
+            if lane is not None and ended.decision.state in FINAL and _key_of(ended) in written:
                 self._let_next_go(connection, lane, now)
         # The others in the long way: their result is evidence, and belongs to no row any more.
-        return [ended.docket.id in held or self._settle(connection, ended, now) for ended in group]
+        return [_key_of(ended) in written or self._settle(connection, ended, now) for ended in group]
+
+    def _write_held(
+        self, connection: Connection, group: Sequence[Ended], now: datetime, *, looks: bool
+    ) -> set[tuple[Any, ...]]:
+        """Write those whose row is still in the hands of the attempt; (id, token) of each.
+
+        With `looks` it is looked before who they are, and their rows are locked until the commit.
+        """
+        held = self._held_of(connection, [ended.docket for ended in group]) if looks else None
+        alike: dict[tuple[str, ...], tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+        for ended in group:
+            if held is not None and _key_of(ended) not in held:
+                continue
+            docket = ended.docket
+            values = settlement(docket, ended.decision, ended.evidence, now)
+            changes, records = alike.setdefault(tuple(values), ([], []))
+            changes.append(values | {"id": docket.id, "token": docket.token})
+            records.append(record_of(docket.id, docket.token, **_ending(ended, now)))
+        written: set[tuple[Any, ...]] = set()
+        for changes, records in alike.values():
+            written |= change_held(connection, _IN_HAND, changes, email_attempt, records)
+        return written
 
     @staticmethod
     def _is_on_record(connection: Connection, ended: Ended) -> bool:
@@ -140,6 +158,10 @@ class Settling(Transactions):
             .where(_row.id == docket.id, _row.state.in_([State.PENDING, State.SENDING, State.UNKNOWN]))
             .values(news)
         )
+
+
+def _key_of(ended: Ended) -> tuple[int, int]:
+    return ended.docket.id, ended.docket.token
 
 
 def _ending(ended: Ended, now: datetime) -> dict[str, Any]:

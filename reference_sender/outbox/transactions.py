@@ -85,13 +85,14 @@ class Transactions:
         return connection.execute(_HELD, values | held).rowcount == 1
 
     @staticmethod
-    def _held_of(connection: Connection, dockets: Sequence[Docket]) -> set[int]:
-        """Which of them are still in the hands of their attempts; locked, so that they stay so until the commit."""
+    def _held_of(connection: Connection, dockets: Sequence[Docket]) -> set[tuple[int, int]]:
+        """Those (id, token) that are still in the hands of their attempts; locked, so that they stay so until the commit."""
         found = {
-            row.id: (row.token, row.state)
+            (row.id, row.token): row.state
             for row in connection.execute(_STANDS, {"ids": [docket.id for docket in dockets]})
         }
-        return {docket.id for docket in dockets if found.get(docket.id) == (docket.token, docket.state)}
+        keys = {(docket.id, docket.token): docket.state for docket in dockets}
+        return {key for key, state in keys.items() if found.get(key) == state}
 
     def _move(
         self,

@@ -486,8 +486,9 @@ class Outbox(Store):
             news["doubted_at"] = now
         connection.write(docket.id, news)
 
-    @staticmethod
-    def _held_of(connection: Any, dockets: Sequence[Docket]) -> set[int]:
+    def _write_held(
+        self, connection: Any, group: Sequence[Ended], now: datetime, *, looks: bool
+    ) -> set[tuple[Any, ...]]:
         # In the long way, row by row: there is no statement to be saved.
         return set()
 

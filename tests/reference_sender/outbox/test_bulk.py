@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import event, select
 
 from reference_sender.life import State
-from reference_sender.outbox.bulk import insert_all, update_all
+from reference_sender.outbox.bulk import Held, NotAllHeld, change_held, insert_all
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.transactions import record_of
 from tests.reference_sender.outbox.benches import SqlBench
@@ -18,14 +21,25 @@ from tests.reference_sender.samples import NOW
 STRANGE = 'say "no" \\ {1,2} \n\t é 日本 𝄞 NULL null :told %s %(told)s'
 
 
+PENDING = Held(table=outgoing_email, key=("id", "token"), also="state = 'pending'")
+
+
+def record(row_id: int, **more: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"ended_at": NOW, "decision": State.ACCEPTED, "reason": "accepted"} | more
+    return record_of(row_id, 7, **given)
+
+
+def change(outbox: SqlBench, rows: Sequence[dict[str, Any]], held: Held = PENDING) -> set[tuple[Any, ...]]:
+    with outbox.store.engine.begin() as connection:
+        return change_held(connection, held, rows, email_attempt, [record(row["id"]) for row in rows])
+
+
 def test_values_come_back_as_they_were(outbox: SqlBench) -> None:
     ids = [outbox.put(f"order-{number}")[0] for number in range(3)]
     records = [
-        record_of(
+        record(
             row_id,
-            7,
             ended_at=NOW + timedelta(microseconds=row_id),
-            decision=State.ACCEPTED,
             reason=STRANGE,
             started_at=None if row_id == ids[0] else NOW,
             late=row_id == ids[1],
@@ -35,6 +49,7 @@ def test_values_come_back_as_they_were(outbox: SqlBench) -> None:
     changes: list[dict[str, Any]] = [
         {
             "id": row_id,
+            "token": 0,
             "state": State.UNKNOWN,
             "if_not_sent": None if row_id == ids[0] else State.DEAD,
             "in_doubt": row_id == ids[2],
@@ -46,8 +61,11 @@ def test_values_come_back_as_they_were(outbox: SqlBench) -> None:
         for row_id in ids[:2]
     ]
     with outbox.store.engine.begin() as connection:
-        insert_all(connection, email_attempt, records)
-        update_all(connection, outgoing_email, "id", changes)
+        insert_all(connection, email_attempt, records[2:])
+        assert change_held(connection, PENDING, changes, email_attempt, records[:2]) == {
+            (ids[0], 0),
+            (ids[1], 0),
+        }
         told = [
             {name: value for name, value in row._mapping.items() if name in records[0]}
             for row in connection.execute(select(email_attempt).order_by(email_attempt.c.email_id))
@@ -68,8 +86,32 @@ def test_on_postgresql_it_is_one_round_trip(outbox: SqlBench) -> None:
         seen.append(many)
 
     try:
-        with outbox.store.engine.begin() as connection:
-            update_all(connection, outgoing_email, "id", [{"id": i, "tries": i} for i in ids])
+        assert len(change(outbox, [{"id": i, "token": 0, "tries": i} for i in ids])) == 3
     finally:
         event.remove(outbox.store.engine, "before_cursor_execute", _seen)
-    assert seen == [connection.dialect.name != "postgresql"]
+    assert seen == ([False] if outbox.store.engine.dialect.name == "postgresql" else [True, True])
+
+
+@pytest.mark.parametrize("wrong", [{"token": 1}, {"id": 999}], ids=["another token", "no such row"])
+def test_what_is_not_held_is_not_changed_and_not_on_record(outbox: SqlBench, wrong: dict[str, int]) -> None:
+    rows = [{"id": outbox.put(f"order-{number}")[0], "token": 0, "tries": 5} for number in range(2)]
+    rows[0] |= wrong
+    if outbox.store.engine.dialect.name == "postgresql":
+        assert change(outbox, rows) == {(rows[1]["id"], 0)}
+        assert [(row.tries, row.id) for row in map(outbox.row, (1, 2))] == [(0, 1), (5, 2)]
+        assert [each.email_id for each in outbox.attempts()] == [rows[1]["id"]]
+    else:
+        with pytest.raises(NotAllHeld):
+            change(outbox, rows)
+        assert [outbox.row(number).tries for number in (1, 2)] == [0, 0]
+
+
+def test_what_is_in_another_state_is_not_held(outbox: SqlBench) -> None:
+    rows = [{"id": outbox.put()[0], "token": 0, "tries": 5}]
+    sending = replace(PENDING, also="state = 'sending'")
+    if outbox.store.engine.dialect.name == "postgresql":
+        assert change(outbox, rows, sending) == set()
+    else:
+        with pytest.raises(NotAllHeld):
+            change(outbox, rows, sending)
+    assert outbox.row().tries == 0

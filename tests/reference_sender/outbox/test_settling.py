@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from reference_sender.life import State
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Ended
 from tests.reference_sender.outbox.benches import SqlBench
-from tests.reference_sender.outbox.contract import ACCEPTED
+from tests.reference_sender.outbox.contract import ACCEPTED, LATER
 from tests.reference_sender.samples import NOW
 
 
@@ -46,7 +47,8 @@ def test_a_group_is_written_as_a_whole_or_not_at_all(outbox: SqlBench, store: St
     assert store.settle_all(group, now=NOW) == [True] * 3
 
 
-def test_a_group_that_is_like_itself_costs_three_statements(outbox: SqlBench, store: Store) -> None:
+def test_a_group_that_is_like_itself_costs_what_one_does(outbox: SqlBench, store: Store) -> None:
+    """One update and one insert; PostgreSQL does both in one statement."""
     for number in range(7):
         outbox.put(f"order-{number}")
     group = [Ended(docket=parcel, decision=ACCEPTED) for parcel in outbox.claim()]
@@ -60,4 +62,17 @@ def test_a_group_that_is_like_itself_costs_three_statements(outbox: SqlBench, st
         assert store.settle_all(group, now=NOW) == [True] * 7
     finally:
         event.remove(store.engine, "before_cursor_execute", _seen)
-    assert statements == ["SELECT", "UPDATE", "INSERT"]
+    assert statements == (["WITH"] if store.engine.dialect.name == "postgresql" else ["UPDATE", "INSERT"])
+
+
+def test_two_attempts_at_one_row_that_end_together_are_two(outbox: SqlBench, store: Store) -> None:
+    """Its lease ran out and the same worker took it again, and then both of them came to an end at once."""
+    outbox.put()
+    (lost,), (held,) = outbox.claim(), outbox.claim(61)
+    group = [Ended(docket=lost, decision=ACCEPTED), Ended(docket=held, decision=LATER)]
+    assert store.settle_all(group, now=NOW + timedelta(seconds=62)) == [False, True]
+    assert outbox.row().state is State.PENDING
+    assert [(each.token, each.late) for each in outbox.attempts() if each.reason != "lease ran out"] == [
+        (2, False),
+        (1, True),
+    ]
