@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, exists, select
+from sqlalchemy import Connection, exists, or_, select
 
 from reference_sender.life import Bar, Parcel, State
 from reference_sender.outbox import attachments
-from reference_sender.outbox.rows import IDS, facts_of
+from reference_sender.outbox.rows import IDS, parcel_of
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.suppression import is_suppressed
 from reference_sender.outbox.waiting import BEFORE_IT_IN_CLAIM
@@ -34,6 +34,13 @@ LOOKED_AT = (
     _row.campaign,
     _row.hold_until,
     is_suppressed().label("suppressed"),
+    or_(
+        _row.attachments.is_not(None),
+        _row.slot.is_not(None),
+        _row.depends_on.is_not(None),
+        _row.campaign.is_not(None),
+        _row.ordering_key.is_not(None),
+    ).label("special"),
 )
 _SUPERSEDED = select(_row.id).where(
     _row.id.in_(IDS),
@@ -49,17 +56,20 @@ CAMPAIGN_BARS = {"cancelled": Bar.CANCELLED, "paused": Bar.PAUSED}
 def parcels_of(connection: Connection, rows: Iterable[Any], now: datetime) -> dict[int, Parcel]:
     """Claimed rows as the worker wants them, by their number: whole, and with what speaks against sending them."""
     rows = list(rows)
-    bars = _bars(connection, rows, now)
-    whole, shut = attachments.whole(connection, [row for row in rows if row.attachments is not None])
+    special = [row for row in rows if row.special or row.suppressed]
+    bars = _bars(connection, special, now) if special else {}
+    whole, shut = attachments.whole(connection, [row for row in special if row.attachments is not None])
     found = {}
     for row in rows:
-        raw = whole.get(row.id, bytes(row.raw)) if row.attachments is not None else bytes(row.raw)
-        bar = bars.get(row.id)
-        if bar is None and (row.id in shut or is_sealed(raw)):
+        row_id, raw = row.id, bytes(row.raw)
+        bar = bars.get(row_id)
+        if row.special and row.attachments is not None:
+            raw = whole.get(row_id, raw)
+            if bar is None and row_id not in whole:
+                bar = Bar.SEALED if row_id in shut else Bar.INCOMPLETE
+        if bar is None and is_sealed(raw):
             bar = Bar.SEALED
-        elif bar is None and row.attachments is not None and row.id not in whole:
-            bar = Bar.INCOMPLETE
-        found[row.id] = Parcel(**facts_of(row), bar=bar, raw=raw)
+        found[row_id] = parcel_of(row, bar=bar, raw=raw)
     return found
 
 

@@ -34,8 +34,9 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeEngine
 
+from reference_sender.outbox.columns import UtcDateTime
 from reference_sender.outbox.engine import StoreTrouble
-from reference_sender.outbox.schema import SPELLED, UtcDateTime, metadata, outbox_schema, outgoing_email
+from reference_sender.outbox.schema import SPELLED, metadata, outbox_schema, outgoing_email
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import bindparam, literal, literal_column, select
 
-from reference_sender.life import State
-from reference_sender.outbox.schema import StateName, outgoing_email
+from reference_sender.life import Bar, Parcel, State
+from reference_sender.outbox.columns import StateName
+from reference_sender.outbox.schema import outgoing_email
 
 _row = outgoing_email.c
 
@@ -43,6 +44,10 @@ DOCKET_COLUMNS = (
 )
 
 _NAMES = tuple(column.key for column in DOCKET_COLUMNS)
+# The constructor of a frozen class of so many fields takes five times as long as setting them one by one, and for every
+# mail that is a tenth of what its claim costs.
+_SETTERS = tuple(getattr(Parcel, name).__set__ for name in _NAMES)
+_SET_BAR, _SET_RAW = (getattr(Parcel, name).__set__ for name in ("bar", "raw"))
 
 AT = bindparam("at", type_=_row.updated_at.type)
 """The moment of the call."""
@@ -88,3 +93,13 @@ def facts_of(row: Any) -> dict[str, Any]:
     """The columns of a docket, by its names."""
     # They come first in every query that asks for them; `raw` may follow. By name it would take ten times as long.
     return dict(zip(_NAMES, row, strict=False))
+
+
+def parcel_of(row: Any, *, bar: Bar | None, raw: bytes) -> Parcel:
+    """A claimed row as the worker wants it. The columns of a docket come first in it, as in `facts_of`."""
+    parcel = object.__new__(Parcel)
+    for set_field, value in zip(_SETTERS, row, strict=False):
+        set_field(parcel, value)
+    _SET_BAR(parcel, bar)
+    _SET_RAW(parcel, raw)
+    return parcel

@@ -1,4 +1,4 @@
-"""The tables of the outbox as this version has them, and how times and states are stored.
+"""The tables of the outbox as this version has them.
 
 `outgoing_email` holds one row per (event, recipient); `email_attempt` is the append-only record of what happened;
 `suppression` who must not be written to; `email_attachment` the contents that mails name, each once; `ordering_lane`
@@ -8,18 +8,14 @@ Must not hold: queries.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    TIMESTAMP,
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
     Connection,
-    DateTime,
-    Dialect,
     Double,
     ForeignKey,
     Index,
@@ -31,55 +27,10 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from reference_sender.life import State
+from reference_sender.outbox.columns import StateName, UtcDateTime
 from reference_sender.outbox.sealed import SealedBytes, SealedText
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """Aware UTC in Python; timestamptz where the database has it, naive UTC where it has not."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "mysql":
-            # Late, because only those who speak MySQL should pay for its words.
-            from sqlalchemy.dialects.mysql import DATETIME
-
-            # It forgets the fraction of a second unless told how many digits of it are meant.
-            return dialect.type_descriptor(DATETIME(fsp=6))
-        if getattr(dialect, "native_datetime", False):
-            # Somebody has taught sqlite3 itself to read times, like Django (docs/recipes/django.md).
-            return dialect.type_descriptor(TIMESTAMP())
-        return dialect.type_descriptor(DateTime(timezone=True))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        assert value.tzinfo is not None, "a naive time would be stored as if it were UTC"
-        utc = value.astimezone(UTC)
-        return utc if dialect.name == "postgresql" else utc.replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class StateName(TypeDecorator[State]):
-    """A state by its name, readable in any database client."""
-
-    impl = String(16)
-    cache_ok = True
-
-    def process_bind_param(self, value: State | None, dialect: Dialect) -> str | None:
-        return None if value is None else State(value).value
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> State | None:
-        return None if value is None else State(value)
-
 
 metadata = MetaData()
 
