@@ -9,17 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, LargeBinary, bindparam, func, insert, select, text, type_coerce, update
 
 from reference_sender.attachments import MissingAttachment, put_in, read
+from reference_sender.message import InvalidMail
 from reference_sender.outbox.engine import insert_or_update
 from reference_sender.outbox.rows import IDS
 from reference_sender.outbox.schema import email_attachment, email_attachment_use
+from reference_sender.outbox.sealed import SealedBytes
 from reference_sender.sealing import is_sealed
 
 _content, _use = email_attachment.c, email_attachment_use.c
 
 _CONTENTS = select(_content.digest, _content.content).where(_content.digest.in_(IDS))
+
+#: So many octets go into one statement where the database takes only so much at once.
+PIECE = 4 * 2**20
+# Of what it takes at once, for the words around the octets.
+_SPARE = 2**20
+_MOST = text("SELECT @@max_allowed_packet")
 
 _USED = (
     update(email_attachment)
@@ -35,12 +43,13 @@ def keep(connection: Connection, contents: Mapping[str, bytes], now: datetime) -
         # Mostly it is there, and large: it is not sent again just to be refused.
         if connection.execute(_USED, {"name": digest, "now": now}).rowcount:
             continue
+        first, *rest = pieces_of(connection, contents[digest])
         connection.execute(
             insert_or_update(
                 connection.dialect.name,
                 {
                     "digest": digest,
-                    "content": contents[digest],
+                    "content": first,
                     "octets": len(contents[digest]),
                     "used_at": now,
                 },
@@ -48,6 +57,38 @@ def keep(connection: Connection, contents: Mapping[str, bytes], now: datetime) -
                 key=("digest",),
                 update=("used_at",),
             )
+        )
+        append(connection, digest, rest)
+
+
+def pieces_of(connection: Connection, content: bytes) -> list[Any]:
+    """A content as it is written: mostly in one piece. Raises `InvalidMail` for one that the database does not take.
+
+    PyMySQL spells octets in hexadecimal, twice as long, and MariaDB takes 16 MB in one statement unless it is told
+    otherwise: a file of 10 MB would break the line.
+    """
+    if connection.dialect.name != "mysql" or len(content) <= PIECE:
+        return [content]
+    stored = SealedBytes().process_bind_param(content, connection.dialect) or b""
+    most = int(connection.execute(_MOST).scalar_one()) - _SPARE
+    if len(stored) > most:
+        raise InvalidMail(
+            f"an attachment has {len(content):,} octets, and this database takes {most:,} at most (max_allowed_packet); "
+            "raise that, or send a link"
+        )
+    return [type_coerce(stored[begin : begin + PIECE], LargeBinary) for begin in range(0, len(stored), PIECE)]
+
+
+def append(connection: Connection, digest: str, rest: Sequence[Any]) -> None:
+    """Write what is left of a content behind its first piece, in the same transaction.
+
+    By the length that is there: where somebody else has stored it meanwhile it is whole, and stays as it is.
+    """
+    for number, piece in enumerate(rest, start=1):
+        there = func.length(type_coerce(_content.content, LargeBinary)) == number * PIECE
+        longer = func.concat(type_coerce(_content.content, LargeBinary), piece)
+        connection.execute(
+            update(email_attachment).where(_content.digest == digest, there).values(content=longer)
         )
 
 

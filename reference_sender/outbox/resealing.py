@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import LargeBinary, Text, select, type_coerce, update
 
+from reference_sender.outbox import attachments
 from reference_sender.outbox.schema import email_attachment, outgoing_email, webhook_event
 from reference_sender.outbox.sealed import TEXT_MARK, vault_behind
 from reference_sender.outbox.transactions import Transactions
@@ -77,11 +78,11 @@ class Resealing(Transactions):
                 if is_sealed(bytes(row.content)):
                     shut.append(row.digest)
                     continue
+                first, *rest = attachments.pieces_of(connection, bytes(row.content))
                 connection.execute(
-                    update(email_attachment)
-                    .where(_content.digest == row.digest)
-                    .values(content=bytes(row.content))
+                    update(email_attachment).where(_content.digest == row.digest).values(content=first)
                 )
+                attachments.append(connection, row.digest, rest)
                 done += 1
         return done, shut, rows[-1].digest if len(rows) == limit else None
 
