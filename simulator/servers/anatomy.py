@@ -18,9 +18,11 @@ import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import unquote, unquote_to_bytes
 
 from simulator.provider.characters import cut
+from simulator.provider.message import HEADER_LIMIT_BYTES
 from simulator.servers.pixels import pixels
 
 #: So much of a mail is looked at.
@@ -34,6 +36,13 @@ MAX_FIELD_CHARS = 10_000
 MAX_INLINE_BYTES = 4 * 1024 * 1024
 MAX_INLINE_PIXELS = 25_000_000
 MAX_NAME_CHARS = 150
+#: So much of a mail is read at the most: more would take longer than anybody waits. The library looks at each line once
+#: for each part that is still open there, and at each character of a parameter once for each parameter.
+MOST_PARTS_READ = 20_000
+MOST_FIELDS_READ = 50_000
+MOST_LOOKS = 8_000_000
+MOST_FIELD_CHARS_READ = 2 * MAX_FIELD_CHARS
+MOST_PARAMETER_CHARS_READ = 2_000
 #: The longest character of any charset.
 _CHARACTER_BYTES = 8
 
@@ -79,14 +88,13 @@ def take_apart(raw: bytes) -> Anatomy:
     raw = raw[:MAX_BYTES]
     root = _parse(raw)
     if root is None:
-        root = _parse(raw.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-        assert root is not None, "a mail without a body has no levels"
+        root = _parse_head(raw)
         return Anatomy(
             headers=_headers(root),
             text=None,
             html=None,
             parts=(),
-            trouble=f"it has parts within parts more than {MAX_PARTS} times; look at its bytes",
+            trouble="it has too many parts, levels of parts, or header fields to be taken apart; look at its bytes",
         )
     leaves = list(_leaves(root))
     if len(leaves) > MAX_PARTS:
@@ -177,21 +185,60 @@ class _Room:
 # --- reading ----------------------------------------------------------------------------------------
 
 
+class _Reading:
+    """How much of a mail has been read."""
+
+    def __init__(self) -> None:
+        self._parts = self._fields = 0
+
+    def message(self, *, policy: email.policy.Policy) -> email.message.Message:
+        """Begin a part. Raises `ValueError`."""
+        self._parts += 1
+        if self._parts > MOST_PARTS_READ:
+            raise ValueError("too many parts")
+        return email.message.Message(policy=policy)
+
+    def field(self) -> None:
+        """Read a header field. Raises `ValueError`."""
+        self._fields += 1
+        if self._fields > MOST_FIELDS_READ:
+            raise ValueError("too many header fields")
+
+
 class _AsItCame(email.policy.Compat32):
     """Header values as they came: raw UTF-8 stays what it is. The newer policies parse them, and may fail."""
+
+    reading = _Reading()
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        self.reading.field()
+        name, value = super().header_source_parse(sourcelines)
+        most = MOST_PARAMETER_CHARS_READ if name.lower().startswith("content-") else MOST_FIELD_CHARS_READ
+        return name, value[:most]
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         return value
 
 
 def _parse(raw: bytes) -> email.message.Message | None:
-    """Parse, or return None if the mail is so deep that nobody would wait for it."""
-    if len(_BOUNDARY.findall(raw)) > MAX_PARTS:
+    """Parse, or return None if the mail is so deep or has so many parts that nobody would wait for it."""
+    boundaries = len(_BOUNDARY.findall(raw))
+    if boundaries > MAX_PARTS or boundaries * (raw.count(b"\n") + raw.count(b"\r")) > 2 * MOST_LOOKS:
         return None
+    reading = _Reading()
     try:
-        return email.parser.BytesParser(policy=_AsItCame()).parsebytes(raw)
+        parser = email.parser.BytesParser(reading.message, policy=_AsItCame(reading=reading))
+        return parser.parsebytes(raw)
     except (RecursionError, ValueError, LookupError):
         return None
+
+
+def _parse_head(raw: bytes) -> email.message.Message:
+    """Parse so many header fields as are shown."""
+    lines = raw[:HEADER_LIMIT_BYTES].partition(b"\r\n\r\n")[0].split(b"\r\n", MAX_FIELDS)[:MAX_FIELDS]
+    return email.parser.BytesHeaderParser(policy=_AsItCame(reading=_Reading())).parsebytes(
+        b"\r\n".join(lines) + b"\r\n\r\n"
+    )
 
 
 def _leaves(root: email.message.Message) -> Iterator[email.message.Message]:
@@ -201,7 +248,7 @@ def _leaves(root: email.message.Message) -> Iterator[email.message.Message]:
 
 
 def _headers(root: email.message.Message) -> tuple[tuple[str, str], ...]:
-    return tuple((_shown(name), decoded(value)) for name, value in root.raw_items())[:MAX_FIELDS]
+    return tuple((_shown(name), decoded(value)) for name, value in islice(root.raw_items(), MAX_FIELDS))
 
 
 def _first(

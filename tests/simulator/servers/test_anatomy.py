@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import quopri
+import time
 import zipfile
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -130,6 +131,49 @@ def test_a_mail_of_ten_thousand_levels_ends_at_once() -> None:
     assert "look at its bytes" in found.trouble
     assert found.headers[0] == ("Subject", "x")
     assert content_of(nested(10_000), 0) is None
+
+
+#: Each of them kept the library busy for between half a minute and for ever, at a megabyte.
+BOMBS = {
+    "encoded words": b"Subject: " + b"=?utf-8?q?=C3=BC?=" * 50_000,
+    "halves of encoded words": b"Subject: " + b"=?a?q?" * 150_000,
+    "parameters": b"Content-Type: text/plain" + b"; a=b" * 200_000,
+    "semicolons": b"Content-Disposition: attachment" + b";" * 1_000_000,
+    "lines within 199 levels": b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n) for n in range(199)
+    )
+    + b"--x\r\n" * 150_000,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_mail_that_takes_for_ever_to_read_is_not_read_to_its_end(name: str) -> None:
+    """What of it is shown is shown at once."""
+    began = time.process_time()
+    found = take_apart(BOMBS[name] + b"\r\n\r\nhello\r\n")
+    content_of(BOMBS[name] + b"\r\n\r\nhello\r\n", 0)
+
+    assert time.process_time() - began < 2.0
+    assert found.headers
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [("MOST_PARTS_READ", b"--b\r\n\r\nx\r\n"), ("MOST_FIELDS_READ", b"--b\r\nA: b\r\n\r\nx\r\n")],
+)
+def test_of_a_mail_with_too_much_in_it_the_head_is_shown(
+    name: str, piece: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anatomy, name, 9)
+    raw = b"Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" + piece * 12
+    found = take_apart(raw)
+
+    assert (
+        found.trouble
+        == "it has too many parts, levels of parts, or header fields to be taken apart; look at its bytes"
+    )
+    assert (found.headers[0], found.parts) == (("Subject", "x"), ())
+    assert content_of(raw, 0) is None
 
 
 def test_a_mail_of_many_parts_shows_some() -> None:
