@@ -14,6 +14,7 @@ from simulator.provider.faults.written import as_table
 from simulator.provider.holding import BOOKING
 from simulator.provider.kept import held_as_json, held_from
 from simulator.provider.ledger import Decision
+from simulator.provider.message import short_name
 from simulator.provider.plan import Recorded
 from simulator.provider.strike import Held, Hit
 
@@ -83,7 +84,7 @@ def _read(data: object, place: Place) -> Recorded:
     recorded = Recorded(
         wire=wire,
         stage=read_choice(place, "stage", data["stage"], (*STAGES[wire], BOOKING)),
-        mail=read_text(place, "mail", data.get("mail", "")),
+        mail=short_name(read_text(place, "mail", data.get("mail", ""))),
         nth=read_whole(place, "nth", data["nth"], least=1),
         hits=tuple(_strike(each, place) for each in _list(data.get("strikes", []), place)),
         held=_held(data["held"], place) if "held" in data else None,

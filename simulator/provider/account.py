@@ -14,7 +14,7 @@ from simulator.provider.batch import BatchRules
 from simulator.provider.clock import AccountClock
 from simulator.provider.greylist import Greylist, GreylistState
 from simulator.provider.idempotency import KeyRules, Keys
-from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
+from simulator.provider.ledger import LIGHT_RECIPIENTS, Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
 from simulator.provider.magic import Magic, MagicState
 from simulator.provider.message import Submission
@@ -76,6 +76,8 @@ class Account:
     occasions: Occasions = field(default_factory=Occasions)
     set_up_at: datetime | None = None
     """When its setup was changed last, by its clock; None: never."""
+    _weight: int = 0
+    """Of the attempts that have ended: characters of their recipients."""
     booked: int = 0
     """How many mails were ever booked here: names the next one."""
 
@@ -159,13 +161,30 @@ class Account:
         ]
         return dict.fromkeys(names)
 
-    def let_go(self) -> None:
-        """Leave the oldest attempts that have ended, and the oldest decisions, to the store."""
+    def recall(self, attempt: Attempt) -> None:
+        """Take up an attempt of a former process, which has ended; a later state of it replaces the former."""
+        former = self.attempts.get(attempt.id)
+        self._weight += _weight_of(attempt) - (0 if former is None else _weight_of(former))
+        self.attempts[attempt.id] = attempt
+
+    def let_go(self, ended: Attempt) -> None:
+        """Leave the oldest attempts that have ended, and the oldest decisions, to the store. `ended` has just ended."""
         most = self.ledger.window
+        if ended.id in self.attempts:
+            self._weight += _weight_of(ended)
+        while self._weight > self.ledger.room_chars and len(self.attempts) > 1:
+            # Heavy ones stand in front as often as behind: by and by the window has room again.
+            oldest = next(
+                (each for each in self.attempts.values() if each.state is AttemptState.CLOSED), None
+            )
+            if oldest is None or oldest is ended:
+                break
+            self._weight -= _weight_of(oldest)
+            del self.attempts[oldest.id]
         if len(self.attempts) > most + most // 8:
-            ended = (id_ for id_, each in self.attempts.items() if each.state is AttemptState.CLOSED)
-            for id_ in list(islice(ended, len(self.attempts) - most)):
-                del self.attempts[id_]
+            over = (id_ for id_, each in self.attempts.items() if each.state is AttemptState.CLOSED)
+            for id_ in list(islice(over, len(self.attempts) - most)):
+                self._weight -= _weight_of(self.attempts.pop(id_))
         if len(self.decisions) > most + most // 8:
             del self.decisions[:-most]
 
@@ -178,3 +197,7 @@ class Account:
         self.plan = state_of(setup.plan, now)
         self.limiter = self.limiter.renewed(setup.throughput)
         self.magic = MagicState(setup.magic, planted_at=now)
+
+
+def _weight_of(each: Attempt) -> int:
+    return 0 if len(each.recipients) <= LIGHT_RECIPIENTS else sum(map(len, each.recipients))

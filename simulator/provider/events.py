@@ -18,13 +18,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from simulator.provider.fate import Happening, MtaReply, Step, timeline
-from simulator.provider.ledger import Acceptance
+from simulator.provider.ledger import Acceptance, weight_of
 
 #: So many events of an account are kept for whoever asks; older ones are gone.
 KEPT = 10_000
 #: So many acceptances may wait until somebody wants to know what became of them; of older ones nobody is told. It is
 #: more than the window of a ledger, so that a restart loses none of those.
 WAITING = 6_000
+#: And acceptances for so many recipients.
+WAITING_RECIPIENTS = 100_000
 #: So many events may lie ahead; of mails beyond that only the beginning is told.
 AHEAD = 100_000
 
@@ -236,12 +238,26 @@ class EventLog:
     first: int = 1
     """Number of the oldest event that is kept; numbers count all that ever happened, in order."""
     happened: list[Event] = field(default_factory=list)
-    _fresh: deque[Acceptance] = field(default_factory=lambda: deque(maxlen=WAITING))
+    _fresh: deque[Acceptance] = field(default_factory=deque)
+    _fresh_recipients: int = 0
     _coming: list[tuple[datetime, tuple[int, ...], Event]] = field(default_factory=list)
 
     def book(self, acceptance: Acceptance) -> None:
         """A mail was accepted: what becomes of it will happen."""
-        self._fresh.append(acceptance)
+        # Its header fields are no part of any event, and may be many.
+        self._fresh.append(
+            dataclasses.replace(acceptance, headers=()) if weight_of(acceptance) else acceptance
+        )
+        self._fresh_recipients += len(acceptance.recipients)
+        while len(self._fresh) > WAITING or (
+            self._fresh_recipients > WAITING_RECIPIENTS and len(self._fresh) > 1
+        ):
+            self._take_fresh()
+
+    def _take_fresh(self) -> Acceptance:
+        oldest = self._fresh.popleft()
+        self._fresh_recipients -= len(oldest.recipients)
+        return oldest
 
     def push(self, event: Event) -> None:
         """Let an event happen at its instant, whatever the ledger says."""
@@ -250,7 +266,7 @@ class EventLog:
     def advance(self, now: datetime) -> int:
         """Let happen what is due at `now`; return the number of the last event that has happened."""
         while self._fresh:
-            for event in events_of(self._fresh.popleft()):
+            for event in events_of(self._take_fresh()):
                 if event.at <= now or len(self._coming) < AHEAD:
                     self.push(event)
         while self._coming and self._coming[0][0] <= now:

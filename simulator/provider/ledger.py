@@ -22,6 +22,10 @@ from simulator.provider.search import Search, bare, folded
 
 #: So many of the newest mails, attempts and decisions are held in memory; older ones are the store's.
 WINDOW = 5_000
+#: And not so many if they are heavy: characters of header fields and recipients, of all of them.
+ROOM_CHARS = 32 * 1024 * 1024
+#: Mails that are smaller than this, to fewer people, are not weighed.
+LIGHT_BYTES, LIGHT_RECIPIENTS = 4_096, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +277,7 @@ class Ledger:
     account: str = "default"
     past: Past = NoPast()
     window: int = WINDOW
+    room_chars: int = ROOM_CHARS
     acceptances: list[Acceptance] = field(default_factory=list)
     _by_id: dict[str, Acceptance] = field(default_factory=dict)
     _by_key: dict[str, list[Acceptance]] = field(default_factory=dict)
@@ -280,6 +285,7 @@ class Ledger:
     _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
     _copies: dict[str, int] = field(default_factory=dict)
     _newest: int = 0
+    _weight: int = 0
 
     def book(self, acceptance: Acceptance) -> None:
         """Enter an acceptance. Ids are unique by construction."""
@@ -292,6 +298,10 @@ class Ledger:
             index.setdefault(name, []).append(acceptance)
         if len(self.acceptances) >= self.window + self.window // 8 + 1:
             self._let_go(len(self.acceptances) - self.window)
+        if (weight := weight_of(acceptance)) > 0:
+            self._weight += weight
+            while self._weight > self.room_chars and len(self.acceptances) > 1:
+                self._let_go(1)
 
     @property
     def has_older(self) -> bool:
@@ -355,6 +365,7 @@ class Ledger:
         gone = self.acceptances[:how_many]
         del self.acceptances[:how_many]
         for each in gone:
+            self._weight -= weight_of(each)
             del self._by_id[each.id]
             copies = self._copies[each.sha256] = self._copies[each.sha256] - 1
             if not copies:
@@ -384,6 +395,13 @@ class Ledger:
         for each in self.acceptances:
             facts = asdict(each) | {"accepted_at": each.accepted_at.isoformat()}
             yield json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def weight_of(each: Acceptance) -> int:
+    """Return how many characters of it are held in memory, roughly; 0: so few that it does not matter."""
+    if each.size_bytes <= LIGHT_BYTES and len(each.recipients) <= LIGHT_RECIPIENTS:
+        return 0
+    return sum(len(name) + len(value) for name, value in each.headers) + sum(map(len, each.recipients))
 
 
 def number_of(attempt_id: str) -> int:

@@ -24,6 +24,9 @@ HEADER_LIMIT_BYTES = 256 * 1024
 HEADER_LIMIT_LINES = 4_000
 SUBJECT_LIMIT_CHARS = 4_000
 
+#: A mail to a thousand people is not called by all of them: fifty thousand of such names are remembered.
+LONG_NAME_CHARS = 500
+
 #: Fields with their names, each line ended by CRLF and longer than its blanks, and an empty line after them.
 _PLAIN_HEAD = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*\r\n(?:[ \t]+[^\s][^\r\n]*\r\n)*)+\r\n")
 _NEXT_FIELD = re.compile(rb"\r\n(?![ \t])")
@@ -129,7 +132,16 @@ def mail_to(recipient: str | None, recipients: tuple[str, ...]) -> str:
     """Return what a mail is called by those it goes to."""
     if recipient is not None:
         return f"to:{recipient}"
-    return f"to:{recipients[0]}" if len(recipients) == 1 else "to:" + ",".join(sorted(recipients))
+    return f"to:{recipients[0]}" if len(recipients) == 1 else short_name("to:" + ",".join(sorted(recipients)))
+
+
+def short_name(name: str) -> str:
+    """Return the name of a mail as it is remembered: of a long one its beginning, and what tells it from others."""
+    if len(name) <= LONG_NAME_CHARS:
+        return name
+    return (
+        f"{name[: LONG_NAME_CHARS - 65]}#{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    )
 
 
 def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:

@@ -31,8 +31,10 @@ class Occasions:
         found = known.get(named)
         if found is None:
             mail = mail_to(recipient, recipients)
-            same = next((each for each in known.values() if each[0] == mail), None)
+            # The same mail may be named in several ways; nobody is called "", so this name is none of them.
+            same = known.get(("", mail))
             found = known[named] = same or (mail, self.another(mail))
+            known["", mail] = found
         return found
 
     def another(self, mail: str) -> int:

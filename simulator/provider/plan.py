@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from simulator.provider.counts import Attempts, Counts
 from simulator.provider.faults import Fault, RefuseEhlo
-from simulator.provider.message import Moment, header
+from simulator.provider.message import Moment, header, short_name
 from simulator.provider.sieve import Sieve
 from simulator.provider.strike import Held, Hit, Hits, Strike, by_recipient
 
@@ -449,6 +449,6 @@ def _scope(per: Per, moment: Moment) -> str:
         case Per.MAIL:
             return moment.mail
         case Per.RECIPIENT:
-            return moment.recipient or ",".join(sorted(moment.recipients))
+            return moment.recipient or short_name(",".join(sorted(moment.recipients)))
         case Per.CONNECTION:
             return moment.connection

@@ -203,6 +203,8 @@ class Provider:
         account = self.account(attempt.account, now)
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
+        # They were for the rules; those of an accepted mail stand in the acceptance.
+        attempt.headers = ()
         self._foretold.forget(attempt.id)
         self._advising.forget(attempt.id)
         account.occasions.ended(attempt.id)
@@ -212,7 +214,7 @@ class Provider:
             # A kept connection on which nothing is asked is no load; over SMTP it is.
             self.gone(attempt.connection)
         self._journal.keep(attempt)
-        account.let_go()
+        account.let_go(attempt)
 
     def gone(self, connection: str) -> None:
         """A connection has ended: it does not count among the parallel ones any more."""

@@ -110,9 +110,10 @@ class Quick:
         account = self._directory.account(attempt.account, now)
         attempt.state = AttemptState.CLOSED
         attempt.closed_at = account.clock.now(now)
+        attempt.headers = ()
         self._directory.gate.gone(attempt.connection)
         self._journal.keep(attempt)
-        account.let_go()
+        account.let_go(attempt)
 
 
 _YES = spoken(Accepted(id="", message_id=None, recipients=()))

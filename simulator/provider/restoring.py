@@ -41,7 +41,7 @@ def restore(records: Iterable[Record], directory: Directory, now: datetime) -> N
                     account.keys.recall(acceptance.key, acceptance)
             case Tried(attempt=attempt):
                 account = directory.account(attempt.account, now)
-                account.attempts[attempt.id] = attempt
+                account.recall(attempt)
                 orphans.pop(attempt.id, None)
                 if attempt.state is not AttemptState.CLOSED:
                     # Its connection died with the process that wrote this line.

@@ -191,7 +191,7 @@ class _Reading:
     def __init__(self) -> None:
         self._parts = self._fields = 0
 
-    def message(self, *, policy: email.policy.Policy) -> email.message.Message:
+    def message(self, *, policy: email.policy.Policy = email.policy.compat32) -> email.message.Message:
         """Begin a part. Raises `ValueError`."""
         self._parts += 1
         if self._parts > MOST_PARTS_READ:
@@ -210,6 +210,12 @@ class _AsItCame(email.policy.Compat32):
 
     reading = _Reading()
 
+    @classmethod
+    def counting(cls, reading: _Reading) -> _AsItCame:
+        """Return one that counts there; policies let nobody set an attribute later."""
+        of_its_own: type[_AsItCame] = type(cls.__name__, (cls,), {"reading": reading})
+        return of_its_own()
+
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         self.reading.field()
         name, value = super().header_source_parse(sourcelines)
@@ -227,7 +233,7 @@ def _parse(raw: bytes) -> email.message.Message | None:
         return None
     reading = _Reading()
     try:
-        parser = email.parser.BytesParser(reading.message, policy=_AsItCame(reading=reading))
+        parser = email.parser.BytesParser(reading.message, policy=_AsItCame.counting(reading))
         return parser.parsebytes(raw)
     except (RecursionError, ValueError, LookupError):
         return None
@@ -236,7 +242,7 @@ def _parse(raw: bytes) -> email.message.Message | None:
 def _parse_head(raw: bytes) -> email.message.Message:
     """Parse so many header fields as are shown."""
     lines = raw[:HEADER_LIMIT_BYTES].partition(b"\r\n\r\n")[0].split(b"\r\n", MAX_FIELDS)[:MAX_FIELDS]
-    return email.parser.BytesHeaderParser(policy=_AsItCame(reading=_Reading())).parsebytes(
+    return email.parser.BytesHeaderParser(policy=_AsItCame.counting(_Reading())).parsebytes(
         b"\r\n".join(lines) + b"\r\n\r\n"
     )
 

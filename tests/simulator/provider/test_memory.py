@@ -6,6 +6,7 @@ simple.mailserver#7: 150 GB after 200,000 mails.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from simulator.config import read_plan
 from simulator.provider import counts, events, greylist, limits, occasions
-from simulator.provider.message import from_bytes
+from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.message import from_bytes, mail_to, short_name
 from simulator.provider.provider import Provider
 from tests.simulator.provider.mails import after, booked, provider, send
 
@@ -97,3 +99,49 @@ def test_memory_does_not_grow_with_the_mails(name: str) -> None:
 
     assert booked(it) <= WINDOW + WINDOW // 8
     assert max(sizes[3:]) <= 1.15 * max(sizes[:3]), sizes
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["taken", "refused"])
+@pytest.mark.parametrize("what", ["headers", "recipients"])
+def test_heavy_mails_are_held_by_their_weight(
+    taken: bool, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Header bombs, or mails to hundreds of people each, are a few of them: a window of mails is no bound."""
+    monkeypatch.setattr(events, "WAITING_RECIPIENTS", 1_000)
+    room_chars = 50_000
+    it = provider(read_plan({} if taken else {"rules": ["503 at accept"]}, "the test's plan"))
+    account = it.account("default", after(0))
+    account.ledger.room_chars = room_chars
+    people = range(200 if what == "recipients" else 1)
+    filler = b"X-Filler: " + b"x" * (10_000 if what == "headers" else 5_000)
+    for number in range(60):
+        submission = from_bytes(
+            b"Subject: %d\r\n%b\r\n\r\n" % (number, filler),
+            dialect="native",
+            sender="s@example.org",
+            recipients=[f"somebody-{number}-{each}@example.org" for each in people],
+        )
+        send(it, submission, after(number))
+        it.records()
+
+    def chars(held: Iterable[Acceptance | Attempt]) -> int:
+        return sum(len(text) for each in held for text in (*each.recipients, *(v for _, v in each.headers)))
+
+    assert 0 < chars(account.attempts.values()) <= room_chars + 20_000
+    assert (0 < chars(account.ledger.acceptances) <= room_chars) is taken
+    assert chars(account.aftermath.events._fresh) <= room_chars
+
+
+def test_a_mail_to_many_is_not_called_by_all_of_them() -> None:
+    """Fifty thousand such names are remembered; each of them tells its mail from any other."""
+    many = tuple(f"{number}@example.org" for number in range(1_000))
+    names = {
+        mail_to(None, many),
+        mail_to(None, many[::-1]),
+        mail_to(None, many[1:]),
+        mail_to(None, many[:-1]),
+    }
+
+    assert len(names) == 3
+    assert {len(each) for each in names} == {500}
+    assert all(short_name(each) == each for each in names)
