@@ -38,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the SMTP of the simulator at --mail-provider-url is (default: 127.0.0.1:1025)",
     )
 
+    group.addoption(
+        "--mail-provider-tls",
+        action="store_true",
+        help="serve senders under TLS, too: mail_provider.https, .smtps and STARTTLS, with the CA at .ca",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
@@ -56,7 +62,7 @@ def mail_provider_server(request: pytest.FixtureRequest) -> Iterator[Server | No
         return
     from simulator.testing import Server
 
-    with Server() as server:
+    with Server(tls=request.config.getoption("--mail-provider-tls")) as server:
         yield server
 
 
@@ -68,14 +74,17 @@ def mail_provider(
     from simulator.testing import MailProvider
 
     config = request.config
+    under_tls: dict[str, str | None] = {}
     if mail_provider_server is None:
         url, smtp = config.getoption("--mail-provider-url"), config.getoption("--mail-provider-smtp")
     else:
         url, smtp = mail_provider_server.facts["http"], mail_provider_server.facts["smtp"]
+        under_tls = mail_provider_server.under_tls
     worker = getattr(config, "workerinput", {}).get("workerid", "main")
     name = f"{request.node.name[:80]}-{worker}-{next(_NUMBERS)}-{_run()}"
     account = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in name)
-    with MailProvider(url, smtp, account, token=config.getoption("--mail-provider-token")) as provider:
+    token = config.getoption("--mail-provider-token")
+    with MailProvider(url, smtp, account, token=token, **under_tls) as provider:
         marker = request.node.get_closest_marker("mail_provider")
         if marker is not None:
             provider.plan(*marker.args, **marker.kwargs)

@@ -139,6 +139,7 @@ class PlanShown(TypedDict):
     returns: dict[str, Any]
     greylist: dict[str, Any] | None
     replay: Annotated[ReplayShown | None, _says("How much of a recording has struck again.")]
+    doubts: Annotated[list[str], _says("What is probably not meant: rules that can never strike.")]
 
 
 class PlanChecked(TypedDict):

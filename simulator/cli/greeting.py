@@ -9,6 +9,7 @@ import click
 
 from simulator import __version__, logs
 from simulator.config import explain, explain_settings, warnings
+from simulator.provider.account import DEFAULT_ACCOUNT
 from simulator.servers.control import is_loopback
 from simulator.servers.serve import Service
 from simulator.store.opening import about
@@ -52,7 +53,7 @@ def say_hello(service: Service) -> None:
         say(f"  {dim(f'{name:<8}')} {count}")
         for sentence in (*map(explain, rules), *explain_settings(setup)):
             say(f"    {sentence}")
-        for warning in warnings(setup):
+        for warning in warnings(setup, account=DEFAULT_ACCOUNT if name == "plan" else name):
             say(f"    {mind} {warning}")
     for sentence in _from_before(service):
         say(f"  {mind}    {sentence}")

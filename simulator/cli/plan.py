@@ -33,6 +33,7 @@ def plan_list() -> None:
 def plan_check(plan: str) -> None:
     """Read PLAN and say in plain words what it does."""
     from simulator.config import explain, explain_settings, warnings
+    from simulator.provider.account import DEFAULT_ACCOUNT
 
     configuration = read_configuration(plan)
     everybody = configuration.setup
@@ -43,7 +44,7 @@ def plan_check(plan: str) -> None:
             click.echo(explain(rule))
         for sentence in explain_settings(setup):
             click.echo(sentence)
-        for warning in warnings(setup):
+        for warning in warnings(setup, account=DEFAULT_ACCOUNT if name is None else name):
             click.echo(f"mind: {warning}", err=True)
     rules = len(everybody.plan.rules)
     click.echo(f"{plan} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {everybody.plan.seed}")
@@ -71,6 +72,7 @@ def plan_set(plan: str, url: str, account: str, token: str | None) -> None:
     data = setup_as_json(read_plan(plan))
     shown = ask(url, account, token, lambda client: client.set_plan(data))
     click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
+    _mind(shown)
 
 
 @plan.command("add")
@@ -101,3 +103,10 @@ def _show(shown: dict[str, Any]) -> None:
         seen, fired, over = rule.pop("seen"), rule.pop("fired"), rule.pop("over")
         (read,) = read_rules([rule], "plan", start=number)
         click.echo(f"{explain(read)} Met {seen}, struck {fired}{', and is over' if over else ''}.")
+    _mind(shown)
+
+
+def _mind(shown: dict[str, Any]) -> None:
+    """Say what is probably not meant."""
+    for doubt in shown.get("doubts", ()):
+        click.echo(f"mind: {doubt}", err=True)

@@ -10,11 +10,16 @@ from simulator.config.sentences import nth
 from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
 from simulator.provider.faults.web import OddBody, Redirect
 from simulator.provider.plan import Pattern, Rule, When, Who
-from simulator.provider.provider import Setup
+from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
+
+#: Where nobody has said yet which account it is: the plan of the account `default` is asked.
+_UNNAMED = frozenset(
+    {("smtp", "connect"), ("smtp", "ehlo"), ("smtp", "starttls"), ("http", "tls"), ("http", "connect")}
+)
 
 
-def warnings(setup: Setup) -> list[str]:
-    """Return sentences about rules that can never strike or contradict themselves."""
+def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
+    """Return sentences about rules of an account's plan that can never strike or contradict themselves."""
     rules = setup.plan.rules
     found: list[str] = []
     for number, rule in enumerate(rules, 1):
@@ -23,6 +28,11 @@ def warnings(setup: Setup) -> list[str]:
         found += [f"{said} {says}" for says in _odd(rule)]
         if rule.stages <= _out_of_reach(setup):
             found.append(f"{said} can never strike: [smtp] lets nobody come to that stage")
+        if account != DEFAULT_ACCOUNT and rule.stages <= _UNNAMED:
+            found.append(
+                f"{said} can never strike: there no sender has named itself, and the plan of the account "
+                f"{shown(DEFAULT_ACCOUNT)} is asked"
+            )
         if any(other.name == rule.name for other in rules[: number - 1]):
             found.append(f"{said} has the name of an earlier rule; the decision log cannot tell them apart")
         if shadows := _shadows(rule, rules[: number - 1]):

@@ -279,7 +279,8 @@ def _outage(line: _Line) -> list[Table]:
     if line.is_duration():
         line.lasts_s(line.duration())
     return [
-        {"fault": "reply", "code": 421, "stage": "connect", "dialect": "smtp"},
+        # Who logs in is let in by the plan of `default`, and turned away by that of his account.
+        {"fault": "reply", "code": 421, "stage": ["connect", "auth"], "dialect": "smtp"},
         {"fault": "reply", "code": 503, "stage": "request", "dialect": "http"},
     ]
 
@@ -365,7 +366,12 @@ def _every(line: _Line) -> None:
 
 
 def _at(line: _Line) -> None:
-    line.put("stage", line.next("a stage, like rcpt or accept").lower())
+    stage = line.next("a stage, like rcpt or accept").lower()
+    known = line.table.get("stage")
+    if known is None:
+        line.put("stage", stage)
+    else:
+        line.table["stage"] = [*(known if isinstance(known, list) else [known]), stage]
 
 
 def _on(line: _Line) -> None:

@@ -82,18 +82,26 @@ def _read_stages(
         return {
             (wire, spelling_stage) for wire in _wires_of_spelling(place, data, fault, spelling_stage, wires)
         }
-    stage = None
-    if "stage" in data:
-        stage = read_text(place, "stage", data["stage"])
-        known = {each for wire in wires for each in STAGES[wire]}
-        if stage not in {each for stages in STAGES.values() for each in stages}:
-            raise place.wrong(f'"stage" is {shown(stage)}, which is no stage; {did_you_mean(stage, known)}')
-        if stage not in known:
-            on = " and ".join(wire.upper() for wire in wires)
-            there = ", ".join(dict.fromkeys(each for wire in wires for each in STAGES[wire]))
-            raise place.wrong(f'the stage "{stage}" does not exist on {on}; its stages are {there}')
-    if stage is None:
+    if "stage" not in data:
         return {(wire, natural_stage(fault, wire)) for wire in wires}
+    given = data["stage"]
+    if isinstance(given, list) and not given:
+        raise place.wrong('"stage" is an empty list; name a stage, or leave it out')
+    found: set[tuple[str, str]] = set()
+    for each in given if isinstance(given, list) else [given]:
+        found |= _places(place, read_text(place, "stage", each), fault, wires)
+    return found
+
+
+def _places(place: Place, stage: str, fault: Fault, wires: Sequence[str]) -> set[tuple[str, str]]:
+    """Return where a stage of this name is, on the wires that the rule is for."""
+    known = {each for wire in wires for each in STAGES[wire]}
+    if stage not in {each for stages in STAGES.values() for each in stages}:
+        raise place.wrong(f'"stage" is {shown(stage)}, which is no stage; {did_you_mean(stage, known)}')
+    if stage not in known:
+        on = " and ".join(wire.upper() for wire in wires)
+        there = ", ".join(dict.fromkeys(each for wire in wires for each in STAGES[wire]))
+        raise place.wrong(f'the stage "{stage}" does not exist on {on}; its stages are {there}')
     if not any(stage in fault.stages[wire] for wire in wires):
         fitting = dict.fromkeys(each for wire in wires for each in fault.stages[wire])
         raise place.wrong(

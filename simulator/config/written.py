@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from simulator.config.doubts import warnings
 from simulator.config.greylist import greylist_as_json
 from simulator.config.limits import limit_as_json
 from simulator.config.replay import recorded_as_json, replay_as_json
@@ -33,8 +34,8 @@ def rule_as_json(rule: Rule) -> dict[str, Any]:
     data: dict[str, Any] = {"name": rule.name, "fault": rule.fault.name}
     stages = {stage for _, stage in rule.stages}
     natural = {(wire, natural_stage(rule.fault, wire)) for wire, _ in rule.stages}
-    if natural != rule.stages and len(stages) == 1:
-        data["stage"] = next(iter(stages))
+    if natural != rule.stages:
+        data["stage"] = next(iter(stages)) if len(stages) == 1 else sorted(stages)
     wires = {wire for wire, _ in rule.stages}
     if rule.who.dialect is not None:
         data["dialect"] = rule.who.dialect.text
@@ -66,6 +67,7 @@ def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
             for each in account.plan.tally(account.clock.now(now))
         ],
         "replay": _progress(account.plan),
+        "doubts": warnings(dataclasses.replace(account.setup, plan=account.plan.plan), account=account.name),
     } | settings_as_json(account.setup)
 
 

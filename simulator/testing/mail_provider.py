@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from pathlib import Path
@@ -81,6 +82,8 @@ class MailProvider:
         *,
         token: str | None = None,
         smtps: str | None = None,
+        https: str | None = None,
+        ca: str | None = None,
     ) -> None:
         """Speak for `account` of the simulator whose HTTP is at `url` and whose SMTP is at `smtp` (`HOST:PORT`)."""
         self.url = url.rstrip("/")
@@ -88,6 +91,10 @@ class MailProvider:
         self.smtp = _address(smtp)
         self.smtps = None if smtps is None else _address(smtps)
         """Where SMTP listens under TLS from the first byte on; None: nowhere."""
+        self.https = None if https is None else https.rstrip("/")
+        """Where HTTP is under TLS, for senders only; None: nowhere."""
+        self.ca = ca
+        """The file with the certificate that a sender must trust; None: there is no TLS, or another CA."""
         self.account = account
         self.user = self.api_key = account
         """What a sender shows to belong here."""
@@ -117,7 +124,15 @@ class MailProvider:
 
     def sibling(self, account: str) -> MailProvider:
         """Return another account of the same simulator; close it yourself."""
-        return MailProvider(self.url, str(self.smtp), account, token=self._token)
+        return MailProvider(
+            self.url,
+            str(self.smtp),
+            account,
+            token=self._token,
+            smtps=None if self.smtps is None else str(self.smtps),
+            https=self.https,
+            ca=self.ca,
+        )
 
     # --- what goes wrong ----------------------------------------------------------------------------
 
@@ -138,7 +153,10 @@ class MailProvider:
             rule = {"fault": what, **keys}
         else:
             rule = what
-        after = self.control.add_rules(rule)["rules"]
+        shown = self.control.add_rules(rule)
+        after = shown["rules"]
+        for place in range(before, len(after)):
+            _mind(each for each in shown["doubts"] if each.startswith(f"rule {place + 1} "))
         return Fault(self.control, str(after[before]["name"]), range(before, len(after)))
 
     def plan(self, plan: Plan) -> None:
@@ -147,7 +165,7 @@ class MailProvider:
         if given is None:
             self.control.heal(all=True)
         else:
-            self.control.set_plan(given)
+            _mind(self.control.set_plan(given)["doubts"])
 
     def heal(self) -> None:
         """Take all faults away, and let go what is held."""
@@ -294,6 +312,12 @@ def as_plan(plan: Plan) -> dict[str, Any] | None:
             return read
         case _:
             return {"rules": list(plan)}
+
+
+def _mind(doubts: Iterable[str]) -> None:
+    """Warn of what is probably not meant: a test whose fault never strikes proves nothing."""
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=3)
 
 
 def _address(text: str) -> SmtpAddress:

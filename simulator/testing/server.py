@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from simulator.testing.mail_provider import MailProvider, Plan, as_plan
+from simulator.testing.mail_provider import DEFAULT_ACCOUNT, MailProvider, Plan, as_plan
 
 #: How long a simulator may take to start, in seconds: a busy machine of a CI is slow.
 START_WITHIN_S = 60.0
@@ -39,9 +39,20 @@ class Server:
     """One simulator process. Use it as a context manager, or `start` and `stop` it."""
 
     def __init__(
-        self, *, plan: Plan = None, ledger: str = "memory", seed: int = 0, options: Sequence[str] = ()
+        self,
+        *,
+        plan: Plan = None,
+        ledger: str = "memory",
+        seed: int = 0,
+        tls: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
-        """`plan` is what every account begins with, `options` are further ones of `simulator serve`."""
+        """`plan` is what every account begins with, `options` are further ones of `simulator serve`.
+
+        `tls`: senders are served under TLS, too (HTTPS, SMTPS, STARTTLS), by a CA that is made for it.
+        """
+        self._tls = tls
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._plan = plan
         self._ledger = ledger
         self._seed = seed
@@ -64,7 +75,7 @@ class Server:
         """Start it and wait until every listener is up. Raises `StartError`."""
         plan = as_plan(self._plan)
         with tempfile.TemporaryDirectory(prefix="simulator-") as folder:
-            options = list(self._options)
+            options = [*self._options, *self._for_tls()]
             if plan is not None:
                 written = Path(folder, "plan.json")
                 written.write_text(json.dumps(plan), encoding="utf-8")
@@ -90,8 +101,21 @@ class Server:
             said = b"".join(self._last_words).decode(errors="replace").strip().rpartition("\n")[2]
             raise StartError(f"the simulator did not start: {said or 'it said nothing'}") from problem
 
+    def _for_tls(self) -> list[str]:
+        if not self._tls:
+            return []
+        self._folder = tempfile.TemporaryDirectory(prefix="simulator-tls-")
+        anywhere = "127.0.0.1:0"
+        return ["--https", anywhere, "--smtps", anywhere, "--starttls", "--tls-dir", self._folder.name]
+
     def stop(self) -> None:
         """Stop it; once more is no mistake."""
+        self._stop()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -104,11 +128,14 @@ class Server:
                 process.kill()
             self._listener.join(STOP_WITHIN_S)
 
+    @property
+    def under_tls(self) -> dict[str, str | None]:
+        """Where it serves under TLS, and the file of its CA: arguments of `MailProvider`."""
+        return {name: self.facts.get(name) for name in ("smtps", "https", "ca")}
+
     def account(self, name: str = "default") -> MailProvider:
         """Return the provider as one account of it sees it."""
-        return MailProvider(
-            str(self.facts["http"]), str(self.facts["smtp"]), name, smtps=self.facts.get("smtps")
-        )
+        return MailProvider(str(self.facts["http"]), str(self.facts["smtp"]), name, **self.under_tls)
 
 
 class _Started(MailProvider):
@@ -117,7 +144,7 @@ class _Started(MailProvider):
     def __init__(self, server: Server) -> None:
         self._server = server
         super().__init__(
-            str(server.facts["http"]), str(server.facts["smtp"]), smtps=server.facts.get("smtps")
+            str(server.facts["http"]), str(server.facts["smtp"]), DEFAULT_ACCOUNT, **server.under_tls
         )
 
     def close(self) -> None:
@@ -130,16 +157,17 @@ def start(
     plan: Plan = None,
     ledger: str = "memory",
     seed: int = 0,
+    tls: bool = False,
     options: Sequence[str] | Mapping[str, str] = (),
 ) -> MailProvider:
     """Start a simulator on free ports of this machine; it stops at the end of the `with` block.
 
     `plan`: the name of one that comes along (`"greylist"`), a list of rules (`["503 first 2"]`), a whole plan as a
-    dictionary, or the path of a file. `ledger`: `memory` or the path of a SQLite file. `options`: further options of
-    `simulator serve`, for example `["--starttls"]`. Raises `StartError`.
+    dictionary, or the path of a file. `ledger`: `memory` or the path of a SQLite file. `tls`: serve under TLS, too (`https`,
+    `smtps`, STARTTLS; trust `ca`). `options`: further options of `simulator serve`. Raises `StartError`.
     """
     given = [part for pair in options.items() for part in pair] if isinstance(options, Mapping) else options
-    server = Server(plan=plan, ledger=ledger, seed=seed, options=given)
+    server = Server(plan=plan, ledger=ledger, seed=seed, tls=tls, options=given)
     server.start()
     try:
         return _Started(server)

@@ -78,7 +78,7 @@ async def check_plan(context: Context, asked: Asked) -> Response:
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     explained = [*map(explain, setup.plan.rules), *explain_settings(setup)]
-    return Said(shapes.PlanChecked(explained=explained, doubts=list(warnings(setup))))
+    return Said(shapes.PlanChecked(explained=explained, doubts=warnings(setup, account=asked.account.name)))
 
 
 async def heal(context: Context, asked: Asked) -> Response:

@@ -49,8 +49,12 @@ class SecureVisitor(Visitor):
             self.shake_hands(None)
 
     async def heard(self) -> bool:
-        """Return when the sender has said its first word. False: it never does."""
-        await self._heard.wait()
+        """Return when the sender has said its first word. False: it never does, or not in time."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                await self._heard.wait()
+        except TimeoutError:
+            return False
         return bool(self._early)
 
     def shake_hands(self, flaw: CertificateFlaw | None) -> None:

@@ -77,6 +77,14 @@ def test_a_plan_is_changed_while_the_simulator_runs(simulator: Running) -> None:
     assert invoke("show", *where).output == "no faults: every mail is taken\n"
 
 
+def test_what_can_never_strike_is_said_when_it_is_set(simulator: Running) -> None:
+    where = url(simulator)
+    for arguments in (("add", "421 at connect"), ("show",)):
+        result = invoke(*arguments, *where, "--account", "shop")
+        assert "can never strike: there no sender has named itself" in result.stderr
+    invoke("clear", *where, "--account", "shop")
+
+
 def test_a_line_that_is_not_understood_is_pointed_at(
     simulator: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:

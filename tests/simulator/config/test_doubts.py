@@ -75,3 +75,29 @@ def test_a_stage_that_nobody_comes_to_is_a_warning(smtp: dict[str, Any]) -> None
     found = warnings(read_plan({"rules": ["535", "hang"], "smtp": smtp}, "plan.toml"))
 
     assert found == ['rule 1 ("535") can never strike: [smtp] lets nobody come to that stage']
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (
+            "421 at connect",
+            'can never strike: there no sender has named itself, and the plan of the account "default"',
+        ),
+        ("expired certificate", "can never strike"),
+        ("hang up at connect", "can never strike"),
+        ("drip", None),
+        ("535", None),
+        ("hang up at upload", None),
+        ("hang up at connect and at auth", None),
+        ("outage", None),
+    ],
+)
+def test_a_stage_before_anybody_has_a_name_is_a_warning_in_an_account(rule: str, says: str | None) -> None:
+    """There the plan of everybody without a name is asked, which is that of the default account."""
+    setup = read_plan({"rules": [rule]}, "plan.toml")
+
+    assert warnings(setup) == []
+    found = warnings(setup, account="shop")
+    assert len(found) == (0 if says is None else 1)
+    assert says is None or says in found[0]

@@ -48,6 +48,7 @@ LINES: list[tuple[str, dict[str, Any]]] = [
     ("wrong host certificate on http", {"fault": "bad_certificate", "problem": "wrong_host", "dialect": "http"}),
     ("untrusted certificate 5%", {"fault": "bad_certificate", "problem": "untrusted", "probability": 0.05}),
     ("refuse handshake alert=protocol_version", {"fault": "refuse_handshake", "alert": "protocol_version"}),
+    ("451 at mail and at rcpt, at data", {"fault": "reply", "code": 451, "dialect": "smtp", "stage": ["mail", "rcpt", "data"]}),
     ("refuse ehlo once", {"fault": "refuse_ehlo", "times": 1}),
     ("hang up at tls", {"fault": "hang_up", "stage": "tls"}),
     ("hang-up", {"fault": "hang_up"}),
@@ -107,6 +108,7 @@ def test_an_outage_is_said_at_the_door_of_each_wire(
     assert {rule.when.until_s for rule in rules[:-1]} == {until_s}
     assert {place for rule in rules[:-1] for place in rule.stages} <= {
         ("smtp", "connect"),
+        ("smtp", "auth"),
         ("http", "request"),
     }
 

@@ -48,7 +48,22 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "returns": returns_as_json(ReturnRules()),
         "greylist": None,
         "replay": None,
+        "doubts": [],
     }
+
+
+def test_a_plan_is_shown_with_what_is_doubtful_in_its_account() -> None:
+    """Also of rules that were added."""
+    setup = read_plan({"rules": ["421 at connect"]}, "plan.toml")
+    provider = Provider(setup=setup, now=NOW)
+    provider.add_rules("shop", read_plan({"rules": ["hang up at ehlo"]}, "more").plan.rules, NOW)
+
+    doubts = plan_as_json(provider.account("shop", NOW), NOW)["doubts"]
+    assert [each.partition(" can never")[0] for each in doubts] == [
+        'rule 1 ("421 at connect")',
+        'rule 2 ("hang up at ehlo")',
+    ]
+    assert plan_as_json(provider.account("default", NOW), NOW)["doubts"] == []
 
 
 def test_a_whole_plan_is_written_so_that_it_is_read_back_equal() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import smtplib
 import threading
@@ -56,6 +57,23 @@ def test_smtp_answers_a_stranger_with_535_and_530(strict: Running) -> None:
             assert caught.value.smtp_code == 535
         smtp.login("shop", "secret")
         assert smtp.mail("a@example.org")[0] == 250
+
+
+def test_an_outage_of_an_account_is_one_on_both_wires() -> None:
+    """Who logs in has been greeted already, by a provider that did not know yet whose sender this is."""
+    with running() as simulator, simulator.control("shop") as shop:
+        assert shop.set_plan({"plan": "outage-4-minutes"})["doubts"] == []
+        with Sender(simulator.http) as sender:
+            assert [post(sender, account).status for account in ("shop", None)] == [503, 200]
+        smtp = smtplib.SMTP(*simulator.smtp)
+        smtp.ehlo()
+        assert smtp.docmd("AUTH", "PLAIN " + base64.b64encode(b"\0shop\0any").decode())[0] == 421
+        smtp.close()
+        with smtplib.SMTP(*simulator.smtp) as smtp:
+            smtp.sendmail("a@example.org", ["b@example.com"], "Subject: x\r\n\r\n")
+        shop.advance(240)
+        with smtplib.SMTP(*simulator.smtp) as smtp:
+            smtp.login("shop", "any")
 
 
 # --- side by side -----------------------------------------------------------------------------------

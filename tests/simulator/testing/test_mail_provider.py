@@ -35,6 +35,15 @@ def provider(simulator: Running, request: pytest.FixtureRequest) -> Iterator[Mai
         provider.release()
 
 
+def test_a_fault_that_can_never_strike_is_warned_of(provider: MailProvider) -> None:
+    """A test whose fault never strikes proves nothing."""
+    with pytest.warns(UserWarning, match=r"rule 1 .* can never strike: there no sender has named itself"):
+        provider.fail("421 at connect")
+    provider.fail("451 at rcpt")
+    with pytest.warns(UserWarning, match="times = 0"):
+        provider.plan(["451 times=0"])
+
+
 def post(provider: MailProvider, to: str = ADA, *, key: str | None = None) -> int:
     """Send over HTTP as a sender of this account; return the status, 0 if there was no answer."""
     headers = provider.headers | ({} if key is None else {"Idempotency-Key": key})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import smtplib
+import ssl
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import httpx
 import pytest
@@ -48,6 +52,28 @@ def test_a_server_is_stopped_once_or_twice() -> None:
         assert provider.account == "shop"
         server.stop()
     server.stop()
+
+
+def test_senders_are_served_under_tls_where_that_is_asked_for() -> None:
+    """Over both wires, by a CA of its own that is gone afterwards; and TLS goes wrong as it was told to."""
+    with simulator.start(tls=True, plan=["expired certificate first 2"]) as provider:
+        assert provider.https is not None
+        assert provider.smtps is not None
+        assert provider.ca is not None
+        trusting = ssl.create_default_context(cafile=provider.ca)
+        statuses: list[int | str] = []
+        with httpx.Client(verify=trusting, trust_env=False) as client:
+            for _ in range(2):
+                try:
+                    statuses.append(client.post(f"{provider.https}/v1/emails", json=mail()).status_code)
+                except httpx.ConnectError as problem:
+                    statuses.append("expired" if "has expired" in str(problem) else str(problem))
+                with contextlib.suppress(ssl.SSLCertVerificationError):
+                    smtplib.SMTP_SSL(*provider.smtps, context=trusting).quit()
+        assert statuses == ["expired", 200]
+        with provider.sibling("shop") as shop:
+            assert (shop.https, shop.smtps, shop.ca) == (provider.https, provider.smtps, provider.ca)
+    assert not Path(provider.ca).exists()
 
 
 def test_it_dies_with_the_test_run() -> None:

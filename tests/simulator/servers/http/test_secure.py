@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from simulator.provider.faults import FAULTS
+from simulator.servers.http import secure
 from simulator.servers.tls import TlsOptions
 from tests.simulator.running import ANY_PORT, PATIENCE_S, Running, Sender, mail, request, running
 from tests.simulator.servers.http.provider import SEND, accepted, plan, the_attempt
@@ -285,6 +286,22 @@ def test_who_does_not_speak_tls_goes(
         control.wait_for_attempts(state="closed", count=2 if guarded else 1)
     assert simulator.service._https.connections <= before
     assert accepted(simulator) == 1
+
+
+@pytest.mark.parametrize("guarded", [False, True], ids=["", "with a rule"])
+def test_who_is_too_slow_with_his_handshake_is_left(
+    simulator: Running, trusting: ssl.SSLContext, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of his first word, or none where a rule waits for it."""
+    monkeypatch.setattr(secure, "HANDSHAKE_S", 0.01)
+    if guarded:
+        strike(simulator, "break_handshake", end="hang")
+    with closing(raw(simulator)) as line:
+        if not guarded:
+            line.sendall(hello(trusting)[:-7])
+        assert to_its_end(line)[0] == b""
+    monkeypatch.undo()
+    mail_goes(simulator, trusting)
 
 
 def test_a_rule_at_the_door_comes_after_the_handshake(simulator: Running, trusting: ssl.SSLContext) -> None:
