@@ -159,7 +159,8 @@ def test_who_has_found_nothing_only_asks_until_there_is_something() -> None:
 
     async def passes(*, asks: int, looks: int) -> None:
         before = len(books.questions), len(books.asked)
-        await reconciler.run_once()
+        done = await reconciler.run_once()
+        assert looks or done == Reconciled(parked=0, looked_at=0, resolved=0)
         assert (len(books.questions), len(books.asked)) == (before[0] + asks, before[1] + looks)
 
     async def story() -> None:
@@ -175,6 +176,25 @@ def test_who_has_found_nothing_only_asks_until_there_is_something() -> None:
 
     asyncio.run(story())
     assert set(books.questions) == {(NOW, True, MINE)}
+
+
+def test_who_rests_is_woken_by_the_end() -> None:
+    class Asleep(OneRest):
+        def alarm(self, seconds: float, call: Callable[[], object]) -> asyncio.Handle:
+            resting.set()
+            return asyncio.get_running_loop().call_later(3_600, call)
+
+    resting = asyncio.Event()
+
+    async def story() -> None:
+        stop = asyncio.Event()
+        reconciler = Reconciler(store=Books(), settings=settings(), clock=Asleep(stop), lookup=Provider())
+        running = asyncio.create_task(reconciler.run(stop))
+        await resting.wait()
+        stop.set()
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(story())
 
 
 def test_it_rests_as_long_as_it_is_told() -> None:

@@ -54,6 +54,27 @@ def test_somebody_else_is_somebody_else(raw: bytes) -> None:
     assert ANN not in addresses_in(raw)
 
 
+def test_the_last_at_begins_the_domain() -> None:
+    assert spelled('"Ann@Home"@Bücher.example') == '"ann@home"@xn--bcher-kva.example'
+
+
+def test_what_no_utf_8_can_say_has_a_name_as_well() -> None:
+    names = {digest_of(f"ann\ud800{more}@example.com") for more in ("", "x")}
+    assert len(names) == 2
+
+
+def test_all_that_stands_beside_each_other_is_read() -> None:
+    told = {"to": ["ann@example.com", {"cc": "ben@example.com"}], "from": {"who": "cleo@example.com"}, "n": 7}
+    wanted = {"ann@example.com", "ben@example.com", "cleo@example.com"}
+    assert addresses_in(json.dumps(told).encode()) == wanted
+    assert addresses_in(json.dumps([told["from"], *told["to"]]).encode()) == wanted
+
+
+def test_a_part_that_is_no_text_hides_nothing() -> None:
+    raw = b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b"\xff\xfe ann@example.com")
+    assert ANN in addresses_in(raw)
+
+
 def test_a_domain_is_compared_as_the_dns_has_it() -> None:
     raw = json.dumps({"recipient": "ann@Bücher.example"}).encode()
     assert addresses_in(raw) == {"ann@xn--bcher-kva.example"}

@@ -6,7 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from reference_sender.policy.classes import MANNERS, MailClass, QueueFull, check_room, ends_at, most_waiting
+from reference_sender.policy.classes import (
+    MANNERS,
+    MailClass,
+    QueueFull,
+    check_room,
+    ends_at,
+    late_after_s,
+    most_waiting,
+)
 from tests.reference_sender.samples import NOW
 
 
@@ -19,6 +27,16 @@ def test_what_is_urgent_goes_first_and_is_refused_last() -> None:
     by_priority = sorted(MailClass, key=lambda each: -MANNERS[each].priority)
     assert by_priority == list(MailClass)
     assert [most_waiting(each, 100) for each in by_priority] == [None, 100, 100, 80, 50]
+
+
+@pytest.mark.parametrize("mail_class", MailClass)
+def test_each_class_is_late_after_a_while_of_its_own(mail_class: MailClass) -> None:
+    assert late_after_s(mail_class) == late_after_s(mail_class.value) == MANNERS[mail_class].late_after_s
+
+
+def test_a_class_that_is_none_is_late_like_a_confirmation() -> None:
+    assert late_after_s("telegram") == MANNERS[MailClass.CONFIRMATION].late_after_s
+    assert MANNERS[MailClass.CONFIRMATION].late_after_s != MANNERS[MailClass.CODE].late_after_s
 
 
 def test_without_a_cap_nobody_is_refused() -> None:

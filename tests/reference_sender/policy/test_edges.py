@@ -15,14 +15,23 @@ from reference_sender.message import InvalidMail
 from reference_sender.policy import gate
 from reference_sender.policy.bars import BARRED
 from reference_sender.policy.batches import MOST_OCTETS, together
-from reference_sender.policy.breaker import CLOSED, Breaker, BreakerRules, Position, Standing, taken, went
+from reference_sender.policy.breaker import (
+    CLOSED,
+    Breaker,
+    BreakerRules,
+    Position,
+    Standing,
+    standing,
+    taken,
+    went,
+)
 from reference_sender.policy.bucket import Bucket, Rate
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import before_sending
 from reference_sender.policy.domains import choose, count
 from reference_sender.policy.evidence import Evidence, Phase, TryLater, Wire
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate, GateRules, Shared
-from reference_sender.policy.hearing import on_event
+from reference_sender.policy.hearing import look_again_at, on_event
 from reference_sender.policy.pace import Pace, PaceRules, answered, troubled
 from reference_sender.policy.pauses import pause_s, used_up_s
 from reference_sender.policy.routes import Mine, Route
@@ -110,6 +119,13 @@ def test_each_good_probe_counts_once_and_leaves_its_place() -> None:
     twice = told(once, Standing.GOOD, rules=rules)
     assert (twice.position, twice.passed) == (Position.HALF_OPEN, 2)
     assert told(twice, Standing.GOOD, rules=rules) == CLOSED
+
+
+def test_of_two_probes_one_leaves_its_place_whatever_came_of_it() -> None:
+    rules = replace(RULES, probes=4)
+    half = Breaker(position=Position.HALF_OPEN, until=NOW + at(30), probes=2)
+    assert told(half, Standing.NONE, rules=rules).probes == 1
+    assert told(half, Standing.GOOD, rules=rules).probes == 1
 
 
 # --- the gate -----------------------------------------------------------------------------------------------
@@ -367,3 +383,37 @@ def test_a_barred_mail_says_why(bar: Bar) -> None:
     waits = decision.state is State.PENDING
     assert (decision.next_attempt_at is not None) is waits
     assert before_sending(docket(bar=bar), settings(), NOW + at(5)) != decision or not waits
+
+
+def test_our_own_trouble_says_nothing_about_the_provider() -> None:
+    """Not even that it has stopped to throttle."""
+    shared = Shared(throttles=3, paused_until=NOW + at(9), reason="too fast")
+    ours = Evidence(wire=Wire.HTTP, phase=Phase.CONNECT, trouble="withdrawn")
+    assert standing(TryLater(reason="ours"), ours) is Standing.NONE
+    assert gate.after(GATE, shared, TryLater(reason="ours"), ours, now=NOW, began_at=NOW) == shared
+
+
+@pytest.mark.parametrize(
+    ("value", "resets"),
+    [
+        ('"a";r=0;t=7, "b";r=0;t=8', ["7", "8"]),
+        ("a;r=0;t=7,b;r=5;t=8", ["7"]),
+        ("A;r=5;t=7,B;r=0;t=8", ["8"]),
+        ("a;r=0;t=7, *x;r=0;t=9", ["7", "9"]),
+    ],
+)
+def test_each_item_of_a_list_has_a_rest_of_its_own(value: str, resets: list[str]) -> None:
+    assert used_up_s((("ratelimit", value),), NOW) == max(float(each) for each in resets)
+
+
+@pytest.mark.parametrize("bar", [bar for bar in Bar if BARRED[bar].state is not State.PENDING])
+def test_what_is_barred_and_in_doubt_is_looked_at_now(bar: Bar) -> None:
+    decision = before_sending(docket(bar=bar, doubted_at=NOW - at(5)), settings(), NOW)
+    assert decision is not None
+    assert (decision.state, decision.next_attempt_at) == (State.UNKNOWN, NOW)
+
+
+def test_what_has_just_come_in_is_waited_for() -> None:
+    """Also where patience is short, and where it was received by a clock that is ahead."""
+    assert look_again_at(NOW, NOW + at(0.4), patience_s=0.5) == NOW + at(1.4)
+    assert look_again_at(NOW + at(5), NOW, patience_s=0.5) == NOW + at(1)
