@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -438,7 +439,11 @@ async def until_settled_or(
     true: Callable[[], bool],
     every_s: float = LOOK_S,
 ) -> bool:
-    """Let time pass until every row has ended or is parked and no attempt is under way, or something is true."""
+    """Let time pass until every row has ended or is parked and no attempt is under way, or something is true.
+
+    However often is asked whether it is true, the other question is asked at the same times: a dry run ends when the
+    runs do whose crash points it lists.
+    """
     unsettled = UNSETTLED[profile.policy]
 
     def settled() -> bool:
@@ -449,8 +454,11 @@ async def until_settled_or(
         )
 
     deadline = world.loop.time() + within_s
-    while not true():
-        if settled():
+    rounds_to_a_look = round(LOOK_S / every_s)
+    for number in itertools.count():
+        if true():
+            break
+        if number % rounds_to_a_look == 0 and settled():
             return True
         if world.loop.time() >= deadline:
             return False

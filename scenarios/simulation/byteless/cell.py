@@ -7,6 +7,7 @@ what the judge is asked. A test plays cells on both and compares their histories
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -247,8 +248,11 @@ class _Story:
     ) -> bool:
         loop = self._world.loop
         deadline = loop.now + within_s
-        while not true():
-            if self._settled():
+        rounds_to_a_look = round(LOOK_S / every_s)
+        for number in itertools.count():
+            if true():
+                break
+            if number % rounds_to_a_look == 0 and self._settled():
                 return True
             if loop.now >= deadline:
                 return False

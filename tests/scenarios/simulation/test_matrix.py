@@ -14,7 +14,7 @@ import pytest
 
 from reference_sender.worker import frozen_key
 from scenarios.simulation.behaviours import BY_WIRE, columns
-from scenarios.simulation.cell import Cell, play
+from scenarios.simulation.cell import FREEZE, Cell, play
 from scenarios.simulation.crashes import classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.matrix import (
@@ -99,6 +99,19 @@ def test_a_block_plays_each_point_of_its_dry_run(tmp_path: Path) -> None:
     assert [each.cell.crash for each in outcomes[1:]] == points(dry, BLOCK.kinds)
     assert len(outcomes) > 4
     assert all(each.reached for each in outcomes)
+
+
+@pytest.mark.parametrize("script", [("500",), ("request hangs",), ("ok",)])
+def test_a_worker_can_be_stopped_at_the_last_step_of_a_dry_run(
+    tmp_path: Path, script: tuple[str, ...]
+) -> None:
+    """Whoever waits for it to stop looks more often than a dry run does, and the story must not end any sooner."""
+    disk = Disk(tmp_path)
+    sender = ReferenceSender(disk=disk, profile=BY_ID["http-keys-forgotten"])
+    cell = Cell(profile="http-keys-forgotten", script=script)
+    steps = points(play(cell, sender, disk), (FREEZE,))
+
+    assert play(replace(cell, crash=steps[-1]), sender, disk).reached
 
 
 def test_every_kind_of_crash_point_is_met(tmp_path: Path) -> None:
