@@ -41,6 +41,8 @@ class Behaviour:
     on: str = ""
     """The wire whose first attempt it hits, where that is not the profile's own: what the provider that stands in does."""
 
+    says_yes_early: bool = False
+    """It says that it took the mail before it has. One that dies in between leaves nothing by which anybody could know."""
     needs_bytes: bool = False
     """It cannot be played at the model level, which knows no requests that wait for each other, and no webhooks."""
 
@@ -299,7 +301,7 @@ SMTP: tuple[Behaviour, ...] = (
     _hit("taken, said twice", "two_answers", "reply"),
     _hit("taken, dripped", "drip", "reply", size_bytes=4, delay_s=1.0),
     _hit("taken, closed on the next command", "close_on_next", "idle"),
-    _hit("250 within the mail", "out_of_turn", "body"),
+    replace(_hit("250 within the mail", "out_of_turn", "body"), says_yes_early=True),
     _pace("one mail in 20 s", rate_per_s=0.05),
     _pace("one mail in 20 s, untold", rate_per_s=0.05, retry_after="nothing"),
     _pace("one mail in 20 s, 421", rate_per_s=0.05, smtp=421),

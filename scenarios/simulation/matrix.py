@@ -212,7 +212,8 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     if name not in FEW.get(profile.id, (name,)):
         return
     yield block("worker", FREEZE, shape=shows)
-    yield block("provider", "ledger", "step", shape=shows)
+    if not BY_WIRE[profile.wire][name].says_yes_early:
+        yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
         is_crowd = shape in CROWDS and shape != shows
         if is_crowd and size is Size.SINGLE and name not in FEW.get(profile.id, ONE_OF_EACH):

@@ -81,6 +81,14 @@ def test_a_bigger_size_leaves_nothing_out() -> None:
     assert all(len(ONE_OF_EACH & set(BY_WIRE[wire])) >= 5 for wire in BY_WIRE)
 
 
+def test_only_a_provider_that_says_yes_early_never_dies() -> None:
+    """Of all that is played as a whole."""
+    single = [block for block in blocks(Size.SINGLE) if block.profile not in FEW]
+    immortal = {b.script for b in single} - {b.script for b in single if b.victim == "provider"}
+
+    assert immortal == {(each.name,) for each in BY_WIRE["smtp"].values() if each.says_yes_early}
+
+
 def test_blocks_have_ids_of_their_own() -> None:
     """An id is what a run is taken up by."""
     todo = blocks(Size.FULL)
