@@ -97,7 +97,7 @@ def reply(words: Words, now: datetime) -> bytes:
     """Return the reply that says these words, with its final CRLF."""
     match words:
         case Accepted(id=id_):
-            return lines(250, "2.0.0", f"OK: queued as {id_}")
+            return queued(id_)[1]
         case Refused(reason=reason, detail=detail, retry_after=retry_after, smtp=codes):
             number, class_ = codes or REASONS[reason]
             return lines(number, class_, _with_wait(detail, retry_after, now))
@@ -112,6 +112,12 @@ def reply(words: Words, now: datetime) -> bytes:
             raise AssertionError("SMTP has no batches")
         case _:
             assert_never(words)
+
+
+def queued(id_: str) -> tuple[str, bytes]:
+    """Return the reply that says that a mail was taken: its first line as a text, and all of it."""
+    said = f"250 2.0.0 OK: queued as {id_}"
+    return said, said.encode() + b"\r\n"
 
 
 def lines(code: int, enhanced: str | None, text: str) -> bytes:

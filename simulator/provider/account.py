@@ -102,12 +102,7 @@ class Account:
 
     def is_silent(self, wire: str) -> bool:
         """Tell whether nobody has anything to say at any stage of a wire, whoever comes (magic addresses apart)."""
-        return (
-            self.plan.is_blind_to(wire)
-            and not self.limiter.limits
-            and self.setup.greylist is None
-            and not self.plan.replays
-        )
+        return wire in self.plan.blind_to and not self.limiter.limits and self.setup.greylist is None
 
     def is_quiet_at(self, wire: str, stage: str) -> bool:
         """Tell whether neither rule nor limit nor greylist nor recording has anything to say there, whoever comes."""

@@ -27,6 +27,10 @@ class Foretold:
         """Tell whether nothing is foretold of any mail, as nearly always."""
         return not self._destinies and not self._early
 
+    def knows(self, attempt: str) -> bool:
+        """Tell whether anything is foretold of this attempt's mail."""
+        return attempt in self._destinies or attempt in self._early
+
     def destinies(self, attempt: str) -> Mapping[str, Destiny]:
         """Return what will become of its recipients."""
         return self._destinies.get(attempt, {})

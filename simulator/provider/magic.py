@@ -183,12 +183,16 @@ class MagicState:
     magic: Magic
     planted_at: datetime
     _states: dict[str, PlanState] = field(default_factory=dict)
+    _ending: str = ""
+
+    def __post_init__(self) -> None:
+        self._ending = f"@{self.magic.domain}"
 
     def concerns(self, recipient: str | None, recipients: Sequence[str]) -> bool:
         """Tell whether any of those in question has a magic address."""
         if not self.magic.on:
             return False
-        ending = f"@{self.magic.domain}"
+        ending = self._ending
         if recipient is not None:
             return recipient.lower().endswith(ending)
         # Every mail comes by here: a generator would cost as much again.

@@ -27,7 +27,9 @@ class Occasions:
     def of_mail(self, attempt: str, recipient: str | None, recipients: tuple[str, ...]) -> tuple[str, int]:
         """Return what a mail is called, and in which of its attempts it is: the same at every stage of an attempt."""
         named = recipients if recipient is None else recipient
-        known = self._attempts.setdefault(attempt, {})
+        known = self._attempts.get(attempt)
+        if known is None:
+            known = self._attempts[attempt] = {}
         found = known.get(named)
         if found is None:
             mail = mail_to(recipient, recipients)

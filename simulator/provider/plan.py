@@ -191,6 +191,8 @@ class PlanState:
         self._counts_attempts: tuple[Per, ...] = ()
         self._wires: set[str] = set()
         """Where rules stand."""
+        self.blind_to: frozenset[str] = frozenset()
+        """The wires on which nothing that happens matters."""
         self._sieves: dict[str, Sieve] = {}
         """By wire, made when somebody asks."""
         self._index(0, planted_at)
@@ -223,6 +225,10 @@ class PlanState:
         self._counts_attempts = tuple(
             {rule.per: None for rule in self.plan.rules if rule.when.attempt is not None}
         )
+        if not self._counts_attempts and not self.replays:
+            self.blind_to = frozenset(("smtp", "http", "webhook")) - self._wires
+        else:
+            self.blind_to = frozenset()
 
     @property
     def replays(self) -> bool:
@@ -257,10 +263,6 @@ class PlanState:
         return not sieve.lets_through(
             account=account, dialect=dialect, sender=sender, recipients=recipients, key=key
         )
-
-    def is_blind_to(self, wire: str) -> bool:
-        """Tell whether nothing that happens on this wire matters."""
-        return not self._counts_attempts and wire not in self._wires
 
     def stands_at(self, wire: str, stage: str) -> bool:
         """Tell whether any rule could strike there."""

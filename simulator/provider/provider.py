@@ -102,7 +102,7 @@ class Provider:
         )
         self._batches = Batches(directory, self._submissions, self._striking, self._advising, self._foretold)
         self._asking = Asking(directory, self._striking)
-        self.quick = Quick(directory, self._submissions)
+        self.quick = Quick(directory, self._submissions, self._advising, self._foretold)
 
     # --- accounts -----------------------------------------------------------------------------------
 

@@ -160,8 +160,13 @@ class Submissions:
         taken: tuple[str, ...],
         refused: tuple[RefusedRecipient, ...],
         now: datetime,
+        *,
+        final: bool = False,
     ) -> Acceptance:
-        """Enter a mail into the ledger, for those it is taken for. `now` is the account's time."""
+        """Enter a mail into the ledger, for those it is taken for. `now` is the account's time.
+
+        `final`: nobody changes the attempt, which the account has, any more; it is written as it stands.
+        """
         account.booked += 1
         destinies: tuple[tuple[str, Destiny], ...] = ()
         if account.aftermath.suppressions or not self._foretold.says_nothing():
@@ -185,11 +190,7 @@ class Submissions:
             size_bytes=len(submission.raw),
             sha256=submission.sha256 or digest(submission.raw),
             obligation=header(submission.headers, OBLIGATION_HEADER),
-            fate=Fate.DROPPED
-            if attempt.drop
-            else _common_fate(destinies, taken)
-            if destinies
-            else Fate.DELIVERED,
+            fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
             form=submission.form,
@@ -202,7 +203,10 @@ class Submissions:
             account.keys.finish(submission.key)
         attempt.accepted = taken
         # The attempt goes first: whoever finds the acceptance after a crash finds its attempt too.
-        self._journal.keep(attempt)
+        if final:
+            self._journal.keep_this(attempt)
+        else:
+            self._journal.keep(attempt)
         self._journal.write(Booked(acceptance=acceptance, raw=submission.raw))
         self._aftermaths.begin(account, acceptance)
         return acceptance
@@ -270,6 +274,8 @@ def _nobody(refused: tuple[RefusedRecipient, ...]) -> Refused:
 
 def _common_fate(destinies: tuple[tuple[str, Destiny], ...], taken: tuple[str, ...]) -> Fate:
     """Return the fate that all recipients share; where they differ, the usual one stands for the mail."""
+    if not destinies:
+        return Fate.DELIVERED
     fates = {destiny.fate for _, destiny in destinies}
     return fates.pop() if len(fates) == 1 and len(destinies) == len(taken) else Fate.DELIVERED
 

@@ -243,6 +243,8 @@ class Service:
             self.clock,
             hostname=HOSTNAME,
             trouble_with_ledger=lambda: self.committer.trouble,
+            tell_when_kept=self.committer.tell,
+            noticed=self.moves.moved,
             tls=self.tls,
             offers_starttls=options.tls.starttls,
         )

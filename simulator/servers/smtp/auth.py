@@ -9,8 +9,9 @@ from aiosmtpd.smtp import syntax
 
 from simulator.dialects.smtp import lines
 from simulator.provider.provider import Detail
-from simulator.servers.smtp.dialogue import Dialogue, Outcome
+from simulator.servers.smtp.dialogue import Dialogue
 from simulator.servers.smtp.inbox import Trouble
+from simulator.servers.smtp.stages import Outcome
 from simulator.servers.smtp.syntax import Objection
 
 #: Longest line of an AUTH exchange (RFC 4954, section 4).

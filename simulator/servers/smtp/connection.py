@@ -87,14 +87,21 @@ class Connection(SMTP):
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
         self._refresh()
         self._look_for_idleness()
-        self.task = self._server.begin(self.converse())
+        self._begin_talking()
         self._server.joined(self)
+
+    def _begin_talking(self) -> None:
+        self.task = self._server.begin(self.converse())
 
     def data_received(self, data: bytes) -> None:
         if self._encryption is None:
-            self._inbox.feed(data)
+            self._take_in_clear(data)
         else:
             self._encryption.feed(data)
+
+    def _take_in_clear(self, data: bytes) -> None:
+        """Take what the sender said, in the clear."""
+        self._inbox.feed(data)
 
     def eof_received(self) -> bool:
         """Keep the connection: a sender that half-closes after its last command may wait for the replies."""
@@ -129,7 +136,7 @@ class Connection(SMTP):
     async def _encrypt(self, context: ssl.SSLContext) -> bool:
         """Do our part of a TLS handshake; what has come in already belongs to it. False: it failed."""
         raw = self._line.transport
-        self._encryption = encryption = Encryption(raw, context, self._inbox.feed)
+        self._encryption = encryption = Encryption(raw, context, self._take_in_clear)
         early = bytes(self._inbox.data)
         self._inbox.data.clear()
         if early:
@@ -182,9 +189,13 @@ class Connection(SMTP):
             if limit_s is not None
         ]
         if left_s and min(left_s) <= 0:
-            self._inbox.give_up()
+            self._give_up()
         elif left_s:
             self._timer = self._loop.call_later(min(left_s), self._look_for_idleness)
+
+    def _give_up(self) -> None:
+        """The sender took too long."""
+        self._inbox.give_up()
 
     def _refresh(self) -> None:
         """Look how SMTP is to be spoken with this sender: its account, or the account's settings, may have changed."""

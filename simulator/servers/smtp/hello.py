@@ -6,8 +6,9 @@ from aiosmtpd.smtp import syntax
 
 from simulator.dialects.smtp import lines
 from simulator.provider.provider import Detail
-from simulator.servers.smtp.dialogue import Dialogue, Outcome
-from simulator.servers.smtp.offers import ehlo_reply
+from simulator.servers.smtp.dialogue import Dialogue
+from simulator.servers.smtp.offers import ehlo_reply, helo_reply
+from simulator.servers.smtp.stages import Outcome
 from simulator.servers.smtp.syntax import is_host
 
 _GO_AHEAD = lines(220, "2.0.0", "go ahead")
@@ -31,7 +32,7 @@ class Hello(Dialogue):
 
     @syntax("HELO hostname")
     async def smtp_HELO(self, hostname: str) -> None:
-        await self._hello(hostname, "HELO", lines(250, None, self.hostname))
+        await self._hello(hostname, "HELO", helo_reply(self.hostname))
 
     @syntax("EHLO hostname")
     async def smtp_EHLO(self, hostname: str) -> None:

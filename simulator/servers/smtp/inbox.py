@@ -107,11 +107,24 @@ class Inbox:
         del self.data[: end + 1]
         return line
 
-    async def line(self, limit_bytes: int) -> bytes | Trouble:
-        """Return the next line up to and including its LF. A line that is too long is read to its end."""
+    def take_all(self) -> bytes:
+        """Return whatever is there."""
+        data = bytes(self.data)
+        self.data.clear()
+        self._resume()
+        return data
+
+    def is_open(self) -> bool:
+        """Tell whether more may come that is obeyed."""
+        return not (self._lost or self._ended or self._dismissed or self.gave_up or self._deaf)
+
+    async def line(self, limit_bytes: int, since: float | None = None) -> bytes | Trouble:
+        """Return the next line up to and including its LF. A line that is too long is read to its end.
+
+        `since`: when the waiting for it really began.
+        """
         searched = 0
         too_long = False
-        since: float | None = None
         # What came before the connection broke is not obeyed any more: nobody could be answered.
         while not self._lost and not self._dismissed:
             end = self.data.find(b"\n", searched)

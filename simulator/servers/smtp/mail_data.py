@@ -70,6 +70,15 @@ class MailData:
         return None if self.too_large else mail
 
 
+def whole_mail(data: bytes) -> bytes | None:
+    """Return the mail, if what follows DATA is one in one piece and nothing else. None: let `MailData` look."""
+    end = data.find(b"\r\n.\r\n")
+    if end < 0 or end + 5 != len(data) or data[:1] == b".":
+        return None
+    raw = data[:-3]
+    return raw.replace(b"\r\n.", b"\r\n") if b"\r\n." in raw else raw
+
+
 class Chunks:
     """What follows BDAT (RFC 3030): pieces whose sizes are told before, put together as they are."""
 

@@ -50,6 +50,12 @@ def ehlo_reply(hostname: str, rules: SmtpRules, keywords: frozenset[str], size_l
 
 
 @lru_cache(maxsize=256)
+def helo_reply(hostname: str) -> bytes:
+    """Return the reply to HELO."""
+    return lines(250, None, hostname)
+
+
+@lru_cache(maxsize=256)
 def mail_parameters(keywords: frozenset[str]) -> Parameters:
     """Return the parameters that MAIL takes."""
     return {key: form for key, form in MAIL_PARAMETERS.items() if KEYWORD_OF[key] in keywords}

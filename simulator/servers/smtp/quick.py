@@ -1,186 +1,341 @@
-"""The short way of a plain transaction: commands that are answered on the spot, without a coroutine for each.
+"""The short way of a plain session (`ease`): commands and mails that are obeyed at once, without a coroutine.
 
-Taken while nobody has anything to say over SMTP in the sender's account (`Account.is_silent`). What it does is what
-the long way (`Transaction`) does, to the byte; whatever is not plain, or out of place, goes that way.
+What comes of them is what the long way (`Hello`, `Transaction`) makes of them, to the byte. Whatever is not plain, or out
+of place, goes that way, and nothing of it has happened before.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable, Generator
+from typing import Any
 
+from simulator.dialects.smtp import lines, queued
 from simulator.provider.account import Account
-from simulator.provider.answer import Accepted
 from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.message import from_bytes
-from simulator.servers.smtp.connection import first_line
-from simulator.servers.smtp.envelope import Incoming
-from simulator.servers.smtp.mail_data import MailData
-from simulator.servers.smtp.syntax import Objection, need_utf8, read_path
-from simulator.servers.smtp.transaction import GO_AHEAD, OK, RECIPIENT_OK, SENDER_OK, Transaction
+from simulator.servers.smtp.dialogue import AT_ONCE, COMMAND_LIMIT_BYTES
+from simulator.servers.smtp.ease import Ease
+from simulator.servers.smtp.envelope import Envelope
+from simulator.servers.smtp.mail_data import MailData, whole_mail
+from simulator.servers.smtp.offers import ehlo_reply, helo_reply
+from simulator.servers.smtp.syntax import LABEL_LIMIT_BYTES
+from simulator.servers.smtp.transaction import (
+    GO_AHEAD,
+    OK,
+    RECIPIENT_LIMIT,
+    RECIPIENT_OK,
+    SENDER_OK,
+    headers_of,
+)
+from simulator.store import StoreError
 
-_COMMAND = re.compile(rb"(?:MAIL (?P<mail>FROM:)|RCPT (?P<rcpt>TO:)|(?P<data>DATA\r\n))", re.IGNORECASE)
+_ATOM = rb"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = rb"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
+_HOST = rb"%b(?:\.%b)*" % (_LABEL, _LABEL)
+_MAILBOX = rb"%b(?:\.%b)*@%b" % (_ATOM, _ATOM, _HOST)
+#: What is obeyed here, if mailbox and host are not long: a part of what `syntax` takes.
+_PLAIN = re.compile(
+    rb"(?:MAIL FROM:<(?P<mail>%b)>(?: SIZE=(?P<size>[0-9]{1,15}))?(?P<body> BODY=(?:7BIT|8BITMIME))?"
+    rb"|RCPT TO:<(?P<rcpt>%b)>|(?P<data>DATA)|(?:(?P<ehlo>EHLO)|HELO) (?P<hello>%b|\[[0-9.]+\])"
+    rb"|(?P<rset>RSET)|(?P<noop>NOOP)|(?P<quit>QUIT))\r\n" % (_MAILBOX, _MAILBOX, _HOST),
+    re.IGNORECASE,
+)
+BYE = lines(221, "2.0.0", "bye")
 
 
-@lru_cache(maxsize=1024)
-def plain_path(line: bytes, keyword: str, limit_bytes: int) -> str | None:
-    """Return the mailbox of a MAIL or RCPT line that has no parameters and no mistakes; None: look closer."""
-    if not line.isascii() or not line.endswith(b"\r\n") or b"\r" in line[:-2] or b"\0" in line:
-        return None
-    try:
-        mailbox, rest = read_path(line[5:-2].decode().strip(" "), keyword, local_part_limit_bytes=limit_bytes)
-        need_utf8(mailbox, False)
-    except Objection:
-        return None
-    return None if rest.strip(" ") or not mailbox else mailbox
+class QuickSession(Ease):
+    """The commands of a plain session."""
 
+    # --- commands -----------------------------------------------------------------------------------
 
-class QuickTransaction(Transaction):
-    """The commands of a transaction, where they are plain."""
-
-    def _obey_at_once(self, line: bytes) -> Incoming | bool:
-        """Obey a command. True: it is obeyed; a mail: it begins to come in; False: nothing has happened, look closer."""
-        found = _COMMAND.match(line)
-        if found is None or not self._provider.quick.is_open or self._turned_away:
-            return False
-        self._refresh()
+    def _hear_at_ease(self, data: bytes) -> None:
+        """Obey what has come, as far as it is plain; the dialogue goes on with the rest."""
         account = self._silent_account()
-        rules = self._rules
-        if (
-            account is None
-            or self.session.host_name is None
-            or (self._inbox.data and not rules.offers("PIPELINING"))
-            or (rules.require_tls and not self._secure)
-        ):
+        if account is None and not self._receives and b"\n" in data:
+            account = self._look()
+        if account is None:
+            self._hand_over(data)
+            return
+        if self._receives:
+            self._hear_mail(account, data)
+            return
+        if self._beginning:
+            data, self._beginning = self._beginning + data, b""
+        at, size = 0, len(data)
+        for _ in range(AT_ONCE):
+            found = _PLAIN.match(data, at)
+            if found is None:
+                if b"\n" not in data[at:] and size - at < COMMAND_LIMIT_BYTES:
+                    self._beginning = data[at:]
+                    if at:
+                        self._wait()
+                    return
+                break
+            end = found.end()
+            if end < size and not self._pipelines:
+                break
+            if not _OBEY[found.lastgroup](self, account, found):
+                break
+            at = end
+            self._bogus = 0
+            if self._over:
+                return
+            if at == size:
+                self._wait()
+                return
+            account = self._silent_account()
+            if account is None:
+                break
+            if self._receives:
+                self._hear_mail(account, data[at:])
+                return
+        self._hand_over(data[at:])
+
+    def _obey_hello(self, account: Account, found: re.Match[bytes]) -> bool:
+        host = found["hello"]
+        if len(host) > LABEL_LIMIT_BYTES or not self._is_between_mails(account):
             return False
-        match found.lastgroup:
-            case "mail":
-                return self._mail_at_once(line)
-            case "rcpt":
-                return self._rcpt_at_once(account, line)
-            case _:
-                return self._data_at_once(account)
+        extended = found["ehlo"] is not None
+        self._quick.pass_by(account, self._attempt, "ehlo")
+        self._noticed()
+        self.session.host_name, self.session.extended_smtp = host.decode(), extended
+        self._write(self._ehlo(account) if extended else helo_reply(self.hostname))
+        return True
 
-    def _silent_account(self) -> Account | None:
-        """Return the account of the attempt if nobody has anything to say in it, and replies go out as they are said."""
-        account = self._provider.accounts.get(self._attempt.account)
-        if account is None or self._drag is not None or self._writable is not None:
-            return None
-        return account if account.is_silent("smtp") else None
+    def _ehlo(self, account: Account) -> bytes:
+        known, asked = self._server.hello, (self._secure, self._room(account))
+        if known is None or known[0] is not self._rules or known[1] != asked:
+            whole = ehlo_reply(self.hostname, self._rules, self._offered(), self._size_limit())
+            known = self._server.hello = (self._rules, asked, whole)
+        return known[2]
 
-    def _mail_at_once(self, line: bytes) -> bool:
-        rules = self._rules
-        sender = plain_path(line, "FROM:", rules.max_local_part_bytes)
+    def _room(self, account: Account) -> int:
+        """As `_size_limit`."""
+        limit, ours = account.setup.limits.max_size_bytes, self._server.max_message_bytes
+        return ours if limit is None or limit > ours else limit
+
+    def _obey_mail(self, account: Account, found: re.Match[bytes]) -> bool:
+        sender, attempt = found["mail"], self._attempt
         if (
-            sender is None
+            self.session.host_name is None
             or self._envelope.sender is not None
-            or rules.require_auth
-            or rules.max_messages is not None
-            or self._provider.turned_away(None) is not None
+            or len(sender) > LABEL_LIMIT_BYTES
+            or not self._quick.lets_strangers_in
         ):
             return False
-        attempt = self._begin()
-        account = self._silent_account()
-        if account is None or attempt.id not in account.attempts:
+        if found.end() - found.end("mail") > len(b">\r\n") and not self._takes_parameters(account, found):
             return False
-        self._provider.quick.note(account, attempt, "mail", sender=sender)
-        self._answer_at_once("mail", SENDER_OK)
+        if attempt.state is AttemptState.CLOSED:
+            account, attempt = self._quick.open(attempt, self._credential, self._clock.now())
+            self._attempt = attempt
+            if self._look() is not account:
+                return False  # Its credential belongs to another account by now.
+        elif attempt.recipients or not self._is_under_way(account):
+            return False
+        mailbox = sender.decode()
+        self._quick.mail(account, attempt, mailbox)
+        self._noticed()
+        self._write(SENDER_OK)
         self._mails += 1
-        self._envelope.begin(sender, {})
+        self._envelope.sender = mailbox
         return True
 
-    def _rcpt_at_once(self, account: Account, line: bytes) -> bool:
-        recipient = plain_path(line, "TO:", self._rules.max_local_part_bytes)
-        envelope, attempt = self._envelope, self._attempt
+    def _takes_parameters(self, account: Account, found: re.Match[bytes]) -> bool:
+        size = found["size"]
+        return (
+            self._sizes and self.session.extended_smtp and (size is None or int(size) <= self._room(account))
+        )
+
+    def _obey_rcpt(self, account: Account, found: re.Match[bytes]) -> bool:
+        address, recipients = found["rcpt"], self._envelope.recipients
+        limit = account.setup.limits.max_recipients
         if (
-            recipient is None
-            or envelope.sender is None
-            or envelope.incoming is not None
+            self._envelope.sender is None
             or not self._is_under_way(account)
-            or len(envelope.recipients) >= self._recipient_limit()
-            or account.magic.concerns(recipient, ())
+            or len(address) > LABEL_LIMIT_BYTES
+            or len(recipients) >= RECIPIENT_LIMIT
+            or (limit is not None and len(recipients) >= limit)
+            or (recipients and account.magic is not self._magic)
         ):
             return False
-        self._provider.quick.note(account, attempt, "rcpt", recipient=recipient)
-        self._answer_at_once("rcpt", RECIPIENT_OK)
-        envelope.add(recipient, {})
+        recipient = address.decode()
+        if account.magic.concerns(recipient, ()):
+            return False
+        self._magic = account.magic
+        self._quick.rcpt(account, self._attempt, recipient)
+        self._noticed()
+        self._write(RECIPIENT_OK)
+        if recipient not in recipients:
+            recipients.append(recipient)
         return True
 
-    def _data_at_once(self, account: Account) -> Incoming | bool:
-        envelope = self._envelope
-        if (
-            envelope.sender is None
-            or envelope.incoming is not None
-            or not envelope.recipients
-            or not self._is_under_way(account)
-        ):
+    def _obey_data(self, account: Account, found: re.Match[bytes]) -> bool:
+        recipients = self._envelope.recipients
+        if not recipients or account.magic is not self._magic or not self._is_under_way(account):
             return False
-        self._provider.quick.note(account, self._attempt, "data", recipients=tuple(envelope.recipients))
-        self._answer_at_once("data", GO_AHEAD)
-        self._mail_begins()
-        return Incoming(MailData(self._size_limit()))
+        self._quick.data(account, self._attempt, tuple(recipients))
+        self._noticed()
+        self._write(GO_AHEAD)
+        self._inbox.message_since = self._clock.monotonic()
+        self._receives = True
+        return True
 
     def _is_under_way(self, account: Account) -> bool:
         attempt = self._attempt
         return attempt.state is AttemptState.OPEN and attempt.id in account.attempts
 
-    def _answer_at_once(self, stage: str, usual: bytes) -> None:
-        self._stage_now, self._usual, self._bogus = stage, usual, 0
-        self._moved()
-        self._write(self._worded(usual))
-
-    async def _take_in(self, mail: Incoming) -> None:
-        if not await self._receive(mail):
-            return
-        if not self._is_plain_mail(mail):
-            await self._complete(mail)
-            return
-        raw = mail.data.raw()
-        assert raw is not None
-        self._inbox.message_since = None
-        envelope, attempt, quick = self._envelope, self._attempt, self._provider.quick
-        submission = from_bytes(
-            raw,
-            dialect="smtp",
-            sender=envelope.sender or "",
-            recipients=envelope.recipients,
-            dsn=envelope.wishes(),
+    def _is_between_mails(self, account: Account) -> bool:
+        """Tell whether nothing is known of a mail, and this is the account of the attempt."""
+        attempt = self._attempt
+        if self._envelope.sender is not None:
+            return False
+        return attempt.state is AttemptState.CLOSED or (
+            not attempt.recipients and self._is_under_way(account)
         )
-        account = self._provider.accounts[attempt.account]
-        id_, headers = submission.message_id, submission.headers
-        quick.note(account, attempt, "body", message_id=id_, headers=headers)
-        quick.note(account, attempt, "message", message_id=id_, headers=headers)
-        verdict = self._provider.submit(attempt, submission, self._clock.now())
-        self._stage_now, self._usual = attempt.stage, OK
-        sent, self._said, self._closing = Sent.NOTHING, None, False
-        if not await self._is_kept():
-            self._over = True
-        elif not isinstance(verdict.answer, Accepted) or self._writable is not None or self._drag is not None:
-            sent = await self._deliver(verdict.answer)
-        elif self._line.is_gone():
-            self._over = True
-        else:
-            whole = self._put(verdict.answer)
-            self._said = first_line(whole)
-            self._write(whole)
-            if self._line.is_gone():
-                self._over = True
-            if not self._line.is_lost():
-                sent = Sent.UNKNOWN if self._line.has_ended() else Sent.COMPLETE
-        self._provider.told(attempt, sent, self._clock.now(), answer=self._said)
-        self._end()
-        if not self._over:
-            await self._pass("idle", OK)
 
-    def _is_plain_mail(self, mail: Incoming) -> bool:
-        """Tell whether a mail that is here can be taken at once; what is not is looked at closer."""
-        if mail.spoilt or mail.head is not None or not self._provider.quick.is_open:
+    def _obey_rset(self, account: Account, found: re.Match[bytes]) -> bool:
+        return self._obey_plainly(account, "rset", OK)
+
+    def _obey_noop(self, account: Account, found: re.Match[bytes]) -> bool:
+        self._write(OK)
+        return True
+
+    def _obey_quit(self, account: Account, found: re.Match[bytes]) -> bool:
+        if not self._obey_plainly(account, "quit", BYE):
             return False
+        self._leave()
+        return True
+
+    def _obey_plainly(self, account: Account, stage: str, usual: bytes) -> bool:
+        if not self._is_between_mails(account):
+            return False
+        self._quick.pass_by(account, self._attempt, stage)
+        self._noticed()
+        self._write(usual)
+        return True
+
+    # --- the mail -----------------------------------------------------------------------------------
+
+    def _hear_mail(self, account: Account, data: bytes) -> None:
+        """Take in what has come of a mail, and the mail when all of it is here."""
+        pieces = self._pieces
+        if pieces is None:
+            raw = whole_mail(data)
+            if raw is not None and len(raw) <= self._room(account):
+                self._take_at_ease(account, raw, data)
+                return
+            pieces = self._pieces = MailData(self._size_limit())
+        rest = bytearray(data)
+        if pieces.feed(rest):
+            raw = pieces.raw()
+            if raw is None:
+                self._hand_over(bytes(rest), whole=True)
+            else:
+                self._inbox.data += rest
+                self._take_at_ease(account, raw, b"")
+            return
+        if pieces.too_large:
+            self._hand_over(b"")
+            return
+        if self._head is None and (block := pieces.head()) is not None:
+            self._head = detail = headers_of(block)
+            self._quick.body(self._attempt, detail.message_id, detail.headers)
+            self._noticed()
+        self._wait()
+
+    def _take_at_ease(self, account: Account, raw: bytes, data: bytes) -> None:
+        """Book a mail; its answer follows when it is kept. `data`: what has come, if it came in one piece."""
+        attempt, envelope = self._attempt, self._envelope
+        acceptance = None
+        if (
+            account.magic is self._magic
+            and self._is_under_way(account)
+            and self._server.trouble_with_ledger() is None
+            and self._malformed(raw) is None
+        ):
+            submission = from_bytes(
+                raw,
+                dialect="smtp",
+                sender=envelope.sender or "",
+                recipients=envelope.recipients,
+                dsn=envelope.wishes(),
+            )
+            acceptance = self._quick.take(account, attempt, submission, self._clock.now())
+        if acceptance is None:
+            if self._pieces is None:
+                self._pieces = MailData(self._size_limit())
+                self._pieces.feed(bytearray(data))
+            self._hand_over(b"", whole=True)
+            return
+        self._receives, self._pieces, self._head = False, None, None
+        self._inbox.message_since = self._inbox.waiting_since = None
+        self._booked = (attempt, acceptance.id)
+        assert self._tell_when_kept is not None
+        self._tell_when_kept(_Booked(self))
+
+    def kept(self, trouble: StoreError | None) -> None:
+        """The mail is kept: say so. Or it is not, and neither yes nor no would be true: say nothing."""
+        if self._booked is None:
+            return  # The connection was ended meanwhile.
+        (attempt, id_), self._booked = self._booked, None
+        sent, said, line = Sent.NOTHING, None, self._line
+        over = trouble is not None or line.is_gone()
+        if not over:
+            said, whole = queued(id_)
+            line.transport.write(whole)
+            over = line.is_gone()
+            if not line.is_lost():
+                sent = Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
+        self._attempt = self._quick.end(attempt, sent, said, self._clock.now())
+        self._envelope = Envelope()
+        if over:
+            self._moved()
+            self._leave()
+            return
         account = self._silent_account()
-        if account is None or not self._is_under_way(account):
-            return False
-        recipients = self._attempt.recipients
-        if account.magic.concerns(None, recipients) or self._server.trouble_with_ledger() is not None:
-            return False
-        raw = mail.data.raw()
-        return raw is not None and self._malformed(raw) is None
+        if account is not None:
+            self._quick.pass_by(account, self._attempt, "idle")
+        else:
+            self._idles = True
+        self._moved()
+        if account is None or not self._at_ease or not self._inbox.is_open():
+            self._hand_over(b"")
+        elif self._inbox.data:
+            self._hear_at_ease(self._inbox.take_all())
+        else:
+            self._wait()
+
+
+class _Booked:
+    """A mail that waits for its acceptance to be kept."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: QuickSession) -> None:
+        self._session = session
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, trouble: StoreError | None, /) -> None:
+        try:
+            self._session.kept(trouble)
+        except Exception:  # Others wait for the same write: they must hear of it.
+            self._session.break_down()
+
+    def __await__(self) -> Generator[Any, None, StoreError | None]:
+        raise AssertionError("nobody waits for it: it is told")
+
+
+_OBEY: dict[str | None, Callable[[QuickSession, Account, re.Match[bytes]], bool]] = {
+    "mail": QuickSession._obey_mail,
+    "size": QuickSession._obey_mail,
+    "body": QuickSession._obey_mail,
+    "rcpt": QuickSession._obey_rcpt,
+    "data": QuickSession._obey_data,
+    "hello": QuickSession._obey_hello,
+    "rset": QuickSession._obey_rset,
+    "noop": QuickSession._obey_noop,
+    "quit": QuickSession._obey_quit,
+}

@@ -7,15 +7,19 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from simulator.clock import Clock
-from simulator.driven import Driven
+from simulator.driven import Driven, Waiter
 from simulator.provider.provider import Provider
+from simulator.provider.smtp import SmtpRules
 from simulator.servers.smtp.connection import Connection
 from simulator.servers.smtp.session import SmtpSession
 from simulator.servers.tls import Tls
 from simulator.servers.wire import Wire
+from simulator.store import StoreError
 
 Commit = Callable[[], Awaitable[None]]
 """Returns when everything the provider decided so far is durable."""
+TellWhenKept = Callable[[Waiter[StoreError | None]], None]
+"""Sets a waiter when everything the provider decided so far is durable: to None, or to what went wrong."""
 
 
 class SmtpServer:
@@ -34,6 +38,8 @@ class SmtpServer:
         offers_starttls: bool = False,
         max_message_bytes: int = 64 * 1024 * 1024,
         trouble_with_ledger: Callable[[], str | None] = lambda: None,
+        tell_when_kept: TellWhenKept | None = None,
+        noticed: Callable[[], None] = lambda: None,
         in_tasks: bool = False,
     ) -> None:
         """Build a server that does not listen yet.
@@ -41,8 +47,9 @@ class SmtpServer:
         With `tls` there can be encryption: from the first byte on ports that are started so, after STARTTLS elsewhere
         if `offers_starttls`. `commit` must have returned before an acceptance is answered; `moved` is called when an attempt changed.
         `max_message_bytes` holds where the account's own limit is larger or missing.
-        While `trouble_with_ledger` says something, mail is put off with 451. `in_tasks`: sessions are tasks, the long
-        way; tests show that it makes no difference.
+        While `trouble_with_ledger` says something, mail is put off with 451. Without `tell_when_kept` everything goes
+        the long way; `noticed` is called in place of `moved` where nothing has to be kept. `in_tasks`: sessions are
+        tasks, and go the long way; tests show that it makes no difference.
         """
         self.provider = provider
         self.wire = wire
@@ -52,6 +59,10 @@ class SmtpServer:
         self.hostname = hostname
         self.max_message_bytes = max_message_bytes
         self.trouble_with_ledger = trouble_with_ledger
+        self.tell_when_kept = None if in_tasks else tell_when_kept
+        self.noticed = noticed
+        self.hello: tuple[SmtpRules, tuple[bool, int], bytes] | None = None
+        """The last reply to EHLO of a session at ease: of which rules, whether under TLS and with which limit."""
         self._in_tasks = in_tasks
         self.tls = tls
         self.offers_starttls = offers_starttls

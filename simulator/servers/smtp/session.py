@@ -6,21 +6,20 @@ from aiosmtpd.smtp import syntax
 
 from simulator.dialects.smtp import lines
 from simulator.servers.smtp.auth import Auth
-from simulator.servers.smtp.dialogue import Outcome
 from simulator.servers.smtp.hello import Hello
-from simulator.servers.smtp.quick import QuickTransaction
+from simulator.servers.smtp.quick import BYE, QuickSession
+from simulator.servers.smtp.stages import Outcome
 
 
-class SmtpSession(Hello, Auth, QuickTransaction):
+class SmtpSession(Hello, Auth, QuickSession):
     """One connection with a sender, from its greeting to its end."""
 
     @syntax("QUIT")
     async def smtp_QUIT(self, arg: str) -> None:
         if not await self._bare(arg, "QUIT"):
             return
-        usual = lines(221, "2.0.0", "bye")
-        if await self._pass("quit", usual) is Outcome.NORMAL:
-            await self._say(usual)
+        if await self._pass("quit", BYE) is Outcome.NORMAL:
+            await self._say(BYE)
         # Whatever was said: the sender leaves.
         self._over = True
 

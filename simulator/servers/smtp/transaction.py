@@ -13,10 +13,11 @@ from simulator.provider.answer import Reason, Refused
 from simulator.provider.ledger import Sent
 from simulator.provider.message import Submission, from_bytes, header, read_headers
 from simulator.provider.provider import Detail
-from simulator.servers.smtp.dialogue import Dialogue, Outcome
+from simulator.servers.smtp.dialogue import Dialogue
 from simulator.servers.smtp.envelope import Incoming
 from simulator.servers.smtp.mail_data import Chunks, MailData, has_bare_line_ends, has_longer_line
 from simulator.servers.smtp.offers import Parameters, mail_parameters, rcpt_parameters
+from simulator.servers.smtp.stages import Outcome
 from simulator.servers.smtp.syntax import Objection, need_utf8, read_parameters, read_path
 from simulator.store import StoreError
 
@@ -208,7 +209,7 @@ class Transaction(Dialogue):
         while not mail.whole and not mail.data.feed(self._inbox.data):
             if mail.head is None and (block := mail.data.head()) is not None:
                 # The first moment at which a rule of this stage can know the mail's headers.
-                if not await self._pass_body(mail, _headers(block)):
+                if not await self._pass_body(mail, headers_of(block)):
                     return False
                 # More may have come in while that took its time: nothing would announce it again.
                 continue
@@ -343,7 +344,8 @@ class Transaction(Dialogue):
         return RECIPIENT_LIMIT if limit is None else min(limit, RECIPIENT_LIMIT)
 
 
-def _headers(block: bytes) -> Detail:
+def headers_of(block: bytes) -> Detail:
+    """Say what a stage must know of a mail whose headers are here."""
     headers = read_headers(block)
     message_id = header(headers, "Message-ID")
     return Detail(headers=headers, message_id=message_id.strip() if message_id else None)

@@ -22,8 +22,9 @@ def hand_in(it: Provider, submission: Submission = MAIL) -> Accepted | None:
     if taken is None:
         return None
     attempt, words = taken
-    it.quick.end(attempt, Sent.COMPLETE, "200", NOW)
-    assert (attempt.state, attempt.sent) == (AttemptState.CLOSED, Sent.COMPLETE)
+    ended = it.quick.end(attempt, Sent.COMPLETE, "200", NOW)
+    assert (ended.state, ended.sent) == (AttemptState.CLOSED, Sent.COMPLETE)
+    assert it.accounts["default"].attempts[attempt.id] is ended
     return words
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simulator.config import read_plan
+from simulator.driven import Waiter
 from simulator.provider.faults import (
     Fault,
     GarbleTheReply,
@@ -31,9 +32,10 @@ from simulator.provider.plan import Plan, Rule, When, Who
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.alarms import Alarms
-from simulator.servers.smtp.server import SmtpServer
+from simulator.servers.smtp.server import SmtpServer, TellWhenKept
 from simulator.servers.tls import Tls
 from simulator.servers.wire import Holds, Wire
+from simulator.store import StoreError
 from tests.simulator.servers.smtp.bodies import transparent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -232,6 +234,26 @@ async def no_commit() -> None:
     """Everything is durable already."""
 
 
+def telling(commit: Callable[[], Awaitable[None]]) -> TellWhenKept:
+    """Return what tells a waiter when `commit` has returned."""
+    telling: set[asyncio.Task[None]] = set()
+
+    async def tell(waiter: Waiter[StoreError | None]) -> None:
+        try:
+            await commit()
+        except StoreError as problem:
+            waiter.set_result(problem)
+        else:
+            waiter.set_result(None)
+
+    def begin(waiter: Waiter[StoreError | None]) -> None:
+        task = asyncio.get_running_loop().create_task(tell(waiter))
+        telling.add(task)
+        task.add_done_callback(telling.discard)
+
+    return begin
+
+
 @asynccontextmanager
 async def house(
     *rules: Rule,
@@ -243,6 +265,7 @@ async def house(
     smtp: SmtpRules = SmtpRules(),
     tls: Tls | None = None,
     plan: Mapping[str, Any] | None = None,
+    short: bool = True,
 ) -> AsyncIterator[House]:
     """Run a server whose accounts all have these rules and limits, or this plan; nothing may be reported to the loop."""
     setup = Setup(
@@ -268,6 +291,8 @@ async def house(
         max_message_bytes=max_message_bytes,
         tls=tls,
         offers_starttls=tls is not None,
+        tell_when_kept=telling(commit) if short else None,
+        noticed=moves,
     )
     home = House(provider=provider, server=server, holds=holds, clock=clock, moves=moves)
     home.port = await server.start("127.0.0.1", 0)

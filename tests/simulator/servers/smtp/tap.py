@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from simulator.servers.smtp.session import SmtpSession
+
 
 class Tap(asyncio.Transport):
     """A line without a wire."""
@@ -40,3 +42,11 @@ class Tap(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+
+async def parted(session: SmtpSession) -> None:
+    """Return when a session is over, as a task or without one."""
+    while not session.has_parted:  # noqa: ASYNC110 - nobody is told of it
+        await asyncio.sleep(0)
+    if session.task is not None:
+        await session.task

@@ -35,7 +35,7 @@ from tests.simulator.servers.smtp.dialogues import (
     heard,
 )
 from tests.simulator.servers.smtp.house import NOW, RAW, house, run
-from tests.simulator.servers.smtp.test_dialogue import MATRIX
+from tests.simulator.servers.smtp.test_stages import MATRIX
 
 
 def reply(stage: str, code: int, **more: Any) -> dict[str, Any]:
