@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -401,7 +402,7 @@ def weight_of(each: Acceptance) -> int:
     """Return how many characters of it are held in memory, roughly; 0: so few that it does not matter."""
     if each.size_bytes <= LIGHT_BYTES and len(each.recipients) <= LIGHT_RECIPIENTS:
         return 0
-    return sum(len(name) + len(value) for name, value in each.headers) + sum(map(len, each.recipients))
+    return sum(map(len, chain.from_iterable(each.headers))) + sum(map(len, each.recipients))
 
 
 def number_of(attempt_id: str) -> int:
