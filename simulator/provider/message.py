@@ -26,6 +26,8 @@ SUBJECT_LIMIT_CHARS = 4_000
 
 #: A mail to a thousand people is not called by all of them: fifty thousand of such names are remembered.
 LONG_NAME_CHARS = 500
+#: RFC 5322, section 2.1.1: no identifier in a header field can be longer.
+LINE_CHARS = 998
 
 #: Fields with their names, each line ended by CRLF and longer than its blanks, and an empty line after them.
 _PLAIN_HEAD = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*\r\n(?:[ \t]+[^\s][^\r\n]*\r\n)*)+\r\n")
@@ -135,13 +137,11 @@ def mail_to(recipient: str | None, recipients: tuple[str, ...]) -> str:
     return f"to:{recipients[0]}" if len(recipients) == 1 else short_name("to:" + ",".join(sorted(recipients)))
 
 
-def short_name(name: str) -> str:
+def short_name(name: str, most: int = LONG_NAME_CHARS) -> str:
     """Return the name of a mail as it is remembered: of a long one its beginning, and what tells it from others."""
-    if len(name) <= LONG_NAME_CHARS:
+    if len(name) <= most:
         return name
-    return (
-        f"{name[: LONG_NAME_CHARS - 65]}#{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    )
+    return f"{name[: most - 65]}#{digest(name.encode('utf-8', 'surrogatepass'))}"
 
 
 def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
@@ -243,7 +243,7 @@ def from_bytes(
         key=key,
         fingerprint=sha256 if fingerprint is None else fingerprint,
         sha256=sha256,
-        message_id=message_id.strip() if message_id else None,
+        message_id=short_name(message_id.strip(), LINE_CHARS) if message_id else None,
         headers=headers,
         subject=readable(shortened(header(headers, "Subject") or "")),
         dsn=dsn,

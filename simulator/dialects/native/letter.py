@@ -33,7 +33,7 @@ from simulator.dialects.native.fields import (
 from simulator.dialects.native.heading import Mailbox
 from simulator.provider.answer import Reason
 from simulator.provider.ledger import Acceptance
-from simulator.provider.message import Form
+from simulator.provider.message import LINE_CHARS, Form
 
 LETTER_KEYS = frozenset(
     {"from", "to", "cc", "bcc", "subject", "text", "html", "headers", "message_id", "attachments"}
@@ -150,7 +150,7 @@ def _message_id(data: Mapping[str, Any]) -> str | None:
     headers = data.get("headers")
     if isinstance(headers, dict) and any(name.lower() == "message-id" for name in headers):
         raise Malformed('"message_id" and a Message-ID in "headers" are both given; leave one out')
-    if not _MESSAGE_ID.fullmatch(given):
+    if len(given) > LINE_CHARS or not _MESSAGE_ID.fullmatch(given):
         raise Malformed(f'"message_id" is {shown(given)}; it must look like "<unique@example.org>"')
     return given
 

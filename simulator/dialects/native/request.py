@@ -24,12 +24,14 @@ from simulator.dialects.native.letter import check_size, fields_of, message_id_o
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.message import (
     HEADER_LIMIT_BYTES,
+    LINE_CHARS,
     Form,
     Submission,
     bounded,
     digest,
     from_bytes,
     header,
+    short_name,
     shortened,
 )
 
@@ -94,7 +96,7 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
         write(letter, message_id=message_id, fingerprint=fingerprint, now=now)
     fields = fields_of(letter, message_id)
     if message_id is None:
-        message_id = (header(fields, "Message-ID") or "").strip() or None
+        message_id = short_name((header(fields, "Message-ID") or "").strip(), LINE_CHARS) or None
     return Submission(
         dialect=DIALECT,
         sender=letter.from_[1],

@@ -118,6 +118,7 @@ def without(field: str) -> dict[str, Any]:
         (FIELDS | {"attachments": [{"filename": "a", "content": "", "content_type": "x"}]}, "it must look like", Reason.INVALID),
         (FIELDS | {"attachments": [{"filename": "a", "content": "", "content_type": "multipart/mixed"}]}, "it must look like", Reason.INVALID),
         (FIELDS | {"attachments": [{"filename": "a", "content": "", "kind": "x"}]}, "attachment 1 has the unknown key 'kind'", Reason.INVALID),
+        (FIELDS | {"message_id": f"<a@{'x' * 998}>"}, "it must look like", Reason.INVALID),
         (FIELDS | {"subject": "x" * 262_145}, "subject, names and headers have 262149 characters; 262144 are possible", Reason.TOO_LARGE),
         (FIELDS | {"headers": {"X-A": "x" * 262_144}}, "subject, names and headers have", Reason.TOO_LARGE),
         (FIELDS | {"from": "x" * 262_145 + " <a@x.example>"}, "subject, names and headers have", Reason.TOO_LARGE),

@@ -117,6 +117,25 @@ def test_addresses_without_end_are_kept_in_mind_up_to_a_bound(simulator: Running
     assert 0 < sum(len(name) + len(value) for name, value in acceptance.headers) <= 256 * 1024
 
 
+def test_identifiers_without_end_are_kept_in_mind_by_a_short_name(simulator: Running) -> None:
+    """Thousands of mails and events name theirs; two that differ at their end are still two."""
+    for end in ("a", "b"):
+        raw = f"Message-ID: <{'x' * 100_000}{end}>\r\nX-Obligation: {'y' * 100_000}{end}\r\n\r\n".encode()
+        for body in (
+            raw_mail(raw, "ada@example.com"),
+            mail(headers={"Message-ID": f"<{'x' * 100_000}{end}@y>"}),
+        ):
+            assert is_yes(ask(simulator, request(body)))
+
+    with simulator.control() as control:
+        messages = control.messages()
+        events = control.events()
+    assert {len(each["message_id"]) for each in messages} == {998}
+    assert len({each["message_id"] for each in messages}) == 4
+    assert {len(each["obligation"]) for each in messages if each["obligation"]} == {998}
+    assert len({each["data"]["message_id"] for each in events}) == 4
+
+
 @pytest.mark.parametrize(
     "name",
     [
