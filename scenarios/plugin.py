@@ -249,6 +249,8 @@ _WEIGHTS = {
     "exhaustive.limited": 4,
     "exhaustive.spare": 4,
     "exhaustive.batches": 4,
+    "exhaustive.webhooks": 4,
+    "exhaustive.webhooks-in-doubt": 4,
     "workers.two": 5,
     "content.large": 4,
     "crash.after-acceptance": 3,

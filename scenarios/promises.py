@@ -565,6 +565,32 @@ PROMISES: tuple[Promise, ...] = (
         fault="every behaviour",
         crash="every crash point",
     ),
+    Promise(
+        name="exhaustive.webhooks",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where the provider tells what becomes of its mails",
+            what="what was acknowledged is known and nothing is believed that nobody told",
+        ),
+        source="Standard Webhooks: a 2xx ends the delivery; docs/webhooks.md",
+        profiles=("http",),
+        presumes=("python-world", "webhooks"),
+        fault="every storm of webhooks",
+        crash="every crash point",
+    ),
+    Promise(
+        name="exhaustive.webhooks-in-doubt",
+        family="exhaustive",
+        requirement=_EVERYWHERE.format(
+            where="Where SMTP lost the answer and an event tells what became of the mail",
+            what="the mail is not left in doubt and never sent again",
+        ),
+        source="RFC 1047: the doubt is about the answer; an event is evidence; docs/webhooks.md",
+        profiles=("smtp",),
+        presumes=("python-world", "webhooks"),
+        fault="every storm of webhooks",
+        crash="every crash point",
+    ),
 )
 
 BY_NAME: dict[str, Promise] = {promise.name: promise for promise in PROMISES}

@@ -57,3 +57,15 @@ def test_mails_that_go_together_are_judged_one_by_one(matrix: Matrix) -> None:
 def test_who_stands_in_takes_over_no_doubt(matrix: Matrix) -> None:
     """A mail goes to the other provider only if the first one cannot have it."""
     matrix.judge()
+
+
+@promises("exhaustive.webhooks")
+def test_what_was_acknowledged_is_known(matrix: Matrix) -> None:
+    """Events come in every way there is, and whoever hears them dies anywhere meanwhile."""
+    matrix.judge()
+
+
+@promises("exhaustive.webhooks-in-doubt")
+def test_an_event_settles_what_no_answer_did(matrix: Matrix) -> None:
+    """Over SMTP, where nobody can be asked, what is told afterwards is all the evidence there is."""
+    matrix.judge()

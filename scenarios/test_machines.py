@@ -15,10 +15,11 @@ import pytest
 from scenarios.plugin import DEFAULT_SENDER, sender_of
 from scenarios.simulation import replay
 from scenarios.simulation.cast import REFERENCE, cast
+from scenarios.simulation.listening import ListeningMachine
 from scenarios.simulation.matrix import FEW
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk
-from scenarios.simulation.stateful import search
+from scenarios.simulation.stateful import Machine, search
 
 #: Schedules for each machine; each is a world of about 20 steps and costs some 40 ms.
 EXAMPLES = int(os.environ.get("MAILPROOF_EXAMPLES", "20"))
@@ -44,6 +45,7 @@ def test_no_schedule_breaks_a_promise(profile: str, tmp_path: Path, request: pyt
             cast(REFERENCE, disk, BY_ID[profile]),
             disk,
             examples=examples,
+            kind=ListeningMachine if BY_ID[profile].hears else Machine,
             dice=request.config.getoption("--seed"),
         )
     finally:

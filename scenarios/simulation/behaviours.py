@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.profiles import BY_ID, HEARING
+from scenarios.simulation.storms import STORMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,9 @@ class Behaviour:
 
     says_yes_early: bool = False
     """It says that it took the mail before it has. One that dies in between leaves nothing by which anybody could know."""
+    is_told: bool = False
+    """It is no matter of attempts: it happens on the way of an event. How it is played says `scenarios.simulation.intake`."""
+
     needs_bytes: bool = False
     """It cannot be played at the model level, which knows no requests that wait for each other, and no webhooks."""
 
@@ -343,9 +347,22 @@ SPARE: tuple[Behaviour, ...] = tuple(
     if each.rule and not each.terms
 )
 
+#: What happens to events, wherever they come from.
+TOLD: tuple[Behaviour, ...] = tuple(
+    Behaviour(
+        name=storm.name,
+        rule=storm.rules[0] if storm.rules else {},
+        is_told=True,
+        profiles=tuple(profile.id for profile in HEARING),
+        needs_bytes=True,
+        shape=HEARING[0].shape,
+    )
+    for storm in STORMS
+)
+
 BY_WIRE: dict[str, dict[str, Behaviour]] = {
-    "http": {each.name: each for each in (*HTTP, *SPARE)},
-    "smtp": {each.name: each for each in SMTP},
+    "http": {each.name: each for each in (*HTTP, *SPARE, *TOLD)},
+    "smtp": {each.name: each for each in (*SMTP, *TOLD)},
 }
 
 #: Behaviours under which an attempt is under way for long: here a worker that is frozen meets its successor.
@@ -355,13 +372,14 @@ IN_FLIGHT = ("taken, said late", "taken late")
 def columns(profile: str, wire: str, *, byteless: bool = False) -> tuple[str, ...]:
     """Return the names of the behaviours that are played in a profile of this wire. `byteless`: at the model level.
 
-    A profile that is about terms has its own, and no others besides.
+    A profile that is about terms has its own, and no others besides; in one that is about events only these go wrong.
     """
     has_own_terms = "limits" in BY_ID[profile].provider
+    hears = BY_ID[profile].hears
     return tuple(
         name
         for name, each in BY_WIRE[wire].items()
-        if (not each.profiles or profile in each.profiles)
+        if (profile in each.profiles or not (each.profiles or hears))
         and not (byteless and each.needs_bytes)
         and not (has_own_terms and each.terms)
     )

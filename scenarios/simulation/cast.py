@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.profiles import Profile
 from scenarios.simulation.python_sender import PythonSender, PythonSenderError, factory_of
 from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
@@ -31,7 +32,7 @@ class CastError(Exception):
 def cast(name: str, disk: Disk, profile: Profile) -> WorldSender:
     """Make the sender of this name. Raises `CastError`."""
     if name == REFERENCE:
-        return ReferenceSender(disk=disk, profile=profile)
+        return (ListeningSender if profile.hears else ReferenceSender)(disk=disk, profile=profile)
     if name.endswith(".toml"):
         path = Path(name)
         try:

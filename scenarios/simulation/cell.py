@@ -27,6 +27,7 @@ from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.rest import Rest
 from scenarios.simulation.senders import Disk, Owed, WorldSender
+from scenarios.simulation.storms import FATES
 from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
 from simulator.provider.ledger import Attempt, AttemptState, Sent, ToldBy
@@ -88,6 +89,18 @@ SHAPES: dict[str, Shape] = {
     )
 }
 
+#: What is told of each becomes something else: see `storms.FATES`.
+FATED = Shape(
+    name="four mails of every fate",
+    owed=tuple(
+        Owed(ref=f"order-{number}", recipients=(f"{who}.{number}@example.com",))
+        for number, who in enumerate(FATES, 1)
+    ),
+)
+
+#: The smallest of that: taken, delivered, and complained about.
+COMPLAINT = replace(FATED, name="one mail, complained of", owed=FATED.owed[-1:])
+
 _CODE, _ORDER = (("slot", "login-7"),), (("ordering_key", "user-7"),)
 #: Where mails know of each other. Played with a provider that can be asked: elsewhere a parked one stops the others.
 KNOWING: dict[str, Shape] = {
@@ -105,6 +118,14 @@ KNOWING: dict[str, Shape] = {
 }
 
 
+#: Who may die: where nobody hears what becomes of the mails (False), and where somebody does.
+VICTIMS: Mapping[bool, tuple[str, ...]] = {
+    False: ("worker", "application", "provider"),
+    True: ("intake", "worker"),
+}
+EVERY_SHAPE: dict[str, Shape] = SHAPES | KNOWING | {each.name: each for each in (COMPLAINT, FATED)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """Everything that decides a run."""
@@ -114,7 +135,7 @@ class Cell:
     """Names of behaviours, one for each attempt from the first; after them the provider is healthy."""
     crash: CrashPoint | None = None
     victim: str = "worker"
-    """Who dies at the crash point: worker, application or provider."""
+    """Who dies at the crash point: one of `VICTIMS`."""
     again: CrashPoint | None = None
     """Where the restarted victim dies once more."""
     frozen_s: float = FROZEN_S
@@ -239,7 +260,7 @@ def play(
     `moments`: remember, for whoever is to die next (the victim, or if it dies here its successor), which of its crash
     points are one and the same. `notes`: note what the plan is asked.
     """
-    profile, shape = BY_ID[cell.profile], (SHAPES | KNOWING)[cell.shape]
+    profile, shape = BY_ID[cell.profile], EVERY_SHAPE[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = _setup_of(cell.profile, cell.script)
     with World(seed=cell.seed, setup=setup) as world, noted(notes) if notes is not None else nullcontext():
@@ -494,7 +515,7 @@ def _judge(
         complaints=world.complaints,
         clocks_agree=not outcome.cell.skew_s,
     )
-    everybody = (SHAPES | KNOWING)[outcome.cell.shape].owed
+    everybody = EVERY_SHAPE[outcome.cell.shape].owed
     outcome.findings = manners.judged(everybody, history, findings)
     for owed in everybody:
         if owed.within_s is not None and outcome.cell.crash is None and set(outcome.cell.script) <= {"ok"}:

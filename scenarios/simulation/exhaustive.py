@@ -87,6 +87,16 @@ SOMETIMES: Mapping[str, frozenset[str]] = {
             "refused for good",
         }
     ),
+    "http-hearing": frozenset(
+        {
+            "an event was told again",
+            "a request was not believed",
+            "an event could not be read",
+            "an event was of nobody's mail",
+            "an address was suppressed",
+        }
+    ),
+    "smtp-hearing": frozenset({"a doubt was settled by an event", "an address was suppressed"}),
     "http-batches": frozenset(
         {
             "several mails went together",
@@ -121,6 +131,8 @@ PROFILE_OF: Mapping[str, str] = {
     "exhaustive.limited": "http-limited",
     "exhaustive.spare": "http-with-spare",
     "exhaustive.batches": "http-batches",
+    "exhaustive.webhooks": "http-hearing",
+    "exhaustive.webhooks-in-doubt": "smtp-hearing",
 }
 
 

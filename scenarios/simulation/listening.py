@@ -13,21 +13,15 @@ from hypothesis.stateful import rule
 
 from scenarios import hearing
 from scenarios.checks import Finding
+from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.intake import ListeningSender, is_told, tellings
 from scenarios.simulation.machine import Run, Step
 from scenarios.simulation.processes import CrashPoint, Process
 from scenarios.simulation.stateful import Machine
-from scenarios.simulation.storms import (
-    BY_NAME,
-    INTAKE_HOST,
-    ListeningSender,
-    Storm,
-    is_told,
-    tellings,
-    webhooks_of,
-)
+from scenarios.simulation.storms import BY_NAME, INTAKE_HOST, Storm, webhooks_of
 
 #: Storms that a machine lets come up. Of those that need a batch from the first event on there is none.
-NAMES = tuple(name for name, storm in BY_NAME.items() if storm.profile == "http-keys" and not storm.webhooks)
+NAMES = tuple(name for name, storm in BY_NAME.items() if not storm.webhooks)
 #: What becomes of which mail: the addresses of `machine`.
 _FATES = (
     ("user1.*", "clicked"),
@@ -110,6 +104,14 @@ class ListeningMachine(Machine):
     """Chooses the next step, and the weather on the way of events."""
 
     run: ClassVar[type[Run]] = ListeningRun
+
+    def _columns(self) -> tuple[str, ...]:
+        """What happens to attempts; what happens to events is another step."""
+        return tuple(
+            name
+            for name, each in BY_WIRE[self.profile.wire].items()
+            if not each.is_told and (not each.profiles or self.profile.id in each.profiles)
+        )
 
     @rule(name=st.sampled_from(NAMES), seconds=st.sampled_from((1.0, 12.0, 45.0)))
     def storms(self, name: str, seconds: float) -> None:

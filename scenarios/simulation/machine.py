@@ -480,9 +480,14 @@ def _may(who: str, before: str | None, after: str | None, has_table: bool) -> bo
     return bool(actors) if who == "operator" else bool(set(actors) - {life.Actor.PERSON})
 
 
-def perform(schedule: Schedule, sender: WorldSender, disk: Disk) -> tuple[list[Finding], Run]:
-    """Play a schedule to its end, or to the step that breaks something. The run is over; its record remains."""
-    run = Run(BY_ID[schedule.profile], sender, disk, seed=schedule.seed)
+def perform(
+    schedule: Schedule, sender: WorldSender, disk: Disk, kind: type[Run] = Run
+) -> tuple[list[Finding], Run]:
+    """Play a schedule to its end, or to the step that breaks something. The run is over; its record remains.
+
+    `kind`: of world that takes the steps.
+    """
+    run = kind(BY_ID[schedule.profile], sender, disk, seed=schedule.seed)
     with run:
         for step in schedule.steps:
             if findings := run.take(step):
@@ -493,19 +498,22 @@ def perform(schedule: Schedule, sender: WorldSender, disk: Disk) -> tuple[list[F
 def schedule_from(facts: Mapping[str, Any]) -> Schedule:
     """Read what `Schedule.as_json` wrote. Raises `ValueError` with a sentence for anything else."""
     steps = []
+    if facts.get("profile") not in BY_ID:
+        raise ValueError(f"profile is {facts.get('profile')!r}; right would be one of {', '.join(BY_ID)}")
+    known = (*STEPS, *(INTAKE_STEPS if BY_ID[facts["profile"]].hears else ()))
     for number, each in enumerate(facts.get("steps", ()), 1):
         try:
             step = Step(**each)
         except TypeError as error:
             raise ValueError(f"step {number} is {each!r}, which is no step: {error}") from error
-        if step.do not in STEPS:
-            raise ValueError(f"step {number} does {step.do!r}; right would be one of {', '.join(STEPS)}")
+        if step.do not in known:
+            raise ValueError(f"step {number} does {step.do!r}; right would be one of {', '.join(known)}")
         steps.append(step)
-    if facts.get("profile") not in BY_ID:
-        raise ValueError(f"profile is {facts.get('profile')!r}; right would be one of {', '.join(BY_ID)}")
     return Schedule(profile=facts["profile"], steps=tuple(steps), seed=int(facts.get("seed", 1)))
 
 
+#: Where somebody hears, these as well (`scenarios.simulation.listening`).
+INTAKE_STEPS = ("storm", "start_intake", "kill_intake")
 #: The steps there are; each is a method of `Run`.
 STEPS = (
     "enqueue",

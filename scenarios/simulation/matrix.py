@@ -21,13 +21,15 @@ from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.asked import Notes
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
-from scenarios.simulation.cell import FREEZE, KNOWING, SHAPES, Cell, Outcome, play
+from scenarios.simulation.cell import FATED, FREEZE, KNOWING, SHAPES, Cell, Outcome
 from scenarios.simulation.crashes import NotOne, Share, classes, crash_of, points, same_end
 from scenarios.simulation.guards import guarded, watchdog
+from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, ReferenceSender, WorldSender
 from scenarios.simulation.sequences import Known, Sequences
+from scenarios.simulation.stories import play
 
 
 class Size(StrEnum):
@@ -69,6 +71,11 @@ class Block:
         words += [] if self.has_bytes else ["without bytes"]
         words += [f"clock {self.skew_s:+g} s"] if self.skew_s else []
         return "/".join(words)
+
+    def cell(self, **more: Any) -> Cell:
+        """Return the cell of it in which nobody dies, or one that differs in `more`."""
+        mine = {"profile": self.profile, "script": self.script, "shape": self.shape, "victim": self.victim}
+        return Cell(**{**mine, "skew_s": self.skew_s, **more})
 
     @property
     def scripts(self) -> Iterator[tuple[str, ...]]:
@@ -149,6 +156,8 @@ FEW: Mapping[str, frozenset[str]] = {
             "spare: dot closed",
         }
     ),
+    "http-hearing": frozenset({"nothing wrong", "before the answer", "nonsense in the batch", "everything"}),
+    "smtp-hearing": frozenset({"the answer is lost and the event is not", "everything"}),
     "http-batches": frozenset(
         {
             HEALTHY.name,
@@ -181,8 +190,8 @@ def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
     found: list[Block] = []
     for profile in (each for each in BY_ID.values() if each.id in profiles):
         for name in columns_of(profile, size):
-            found += _singles(profile, name, size)
-        if size is Size.FULL:
+            found += (_heard if profile.hears else _singles)(profile, name, size)
+        if size is Size.FULL and not profile.hears:
             found += _full(profile)
     return sorted(found, key=lambda block: (len(block.script) + len(block.then), block.twice))
 
@@ -227,6 +236,27 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     if profile.id == ASKED and name in KNOWN:
         for shape in KNOWING:
             yield block("worker", *_COMMITS, shape=shape)
+
+
+def _heard(profile: Profile, name: str, size: Size) -> Iterator[Block]:
+    """List what is played in a storm: above all, the intake dies; in a few of them somebody else, and with more mails."""
+
+    def block(victim: str, *kinds: str, shape: str = profile.shape, twice: bool = False) -> Block:
+        return Block(profile=profile.id, script=(name,), shape=shape, victim=victim, kinds=kinds, twice=twice)
+
+    if size is Size.QUICK:
+        yield block("intake", *_COMMITS)
+        return
+    yield block("intake", *_ALL)
+    if size is Size.FULL or name in FEW[profile.id]:
+        yield block("intake", *_COMMITS, shape=FATED.name)
+        yield block("intake", FREEZE)
+        yield block("worker", *_ALL)
+    if size is Size.FULL:
+        yield block("intake", *_COMMITS, twice=True)
+        for other in columns_of(profile, size):
+            if other != name:
+                yield replace(block("intake", *_COMMITS), script=(name, other))
 
 
 def _shows(profile: Profile, name: str) -> str:
@@ -290,7 +320,14 @@ def may_be_classed(sender: WorldSender) -> bool:
     We know that of the reference sender. Any other might write a file or keep something in a module, where the world
     does not see it; there every crash point is played.
     """
-    return type(sender) is ReferenceSender and not sender.parts and sender.enqueue_with is enqueue
+    if type(sender) is ListeningSender and sender.intake_parts:
+        return False
+    return (
+        isinstance(sender, ReferenceSender)
+        and type(sender) in (ReferenceSender, ListeningSender)
+        and not sender.parts
+        and sender.enqueue_with is enqueue
+    )
 
 
 class Library:
@@ -328,6 +365,13 @@ def _player(block: Block, sender: WorldSender, disk: Disk) -> Callable[..., Outc
     return play_bare
 
 
+def count(block: Block, sender: WorldSender, disk: Disk) -> int:
+    """Return how many cells a block of one script has, by its dry run alone."""
+    assert not block.then, "how many these have is only known when they are played"
+    assert not block.twice, "and of these as well"
+    return 1 + len(points(play(block.cell(), sender, disk), block.kinds))
+
+
 def cells(block: Block, sender: WorldSender, disk: Disk) -> Iterator[Outcome]:
     """Play a block, every cell by itself; the dry run comes first."""
     return (share.outcome for share in shares(block, sender, disk, every=True))
@@ -348,19 +392,10 @@ def shares(
     raises `NotOne` if it comes to another end than the one that was to stand for it.
     """
 
-    def cell(script: tuple[str, ...] = block.script, **more: Any) -> Cell:
-        return Cell(
-            profile=block.profile,
-            script=script,
-            shape=block.shape,
-            victim=block.victim,
-            skew_s=block.skew_s,
-            **more,
-        )
-
+    cell = block.cell
     if block.then:
         whole = Sequences(
-            cell(()),
+            cell(script=()),
             block.kinds,
             _player(block, sender, disk),
             known=(library or Library()).of(block),

@@ -48,6 +48,8 @@ class Profile:
     """Keys of a plan besides its rules: `idempotency`, `limits`."""
     sender: Mapping[str, Any] = field(default_factory=dict)
     """Options of the reference sender, besides the times."""
+    hears: bool = False
+    """An intake takes in what the provider tells afterwards; its columns are storms (`scenarios.simulation.storms`)."""
     shape: str = "one mail"
     """The smallest shape of a world in which it shows what the profile is about."""
     variant: str = ""
@@ -148,4 +150,27 @@ BATCHED: tuple[Profile, ...] = (
     ),
 )
 
-BY_ID: dict[str, Profile] = {profile.id: profile for profile in (*PROFILES, *LIMITED, *BATCHED)}
+#: What became of the mails is told afterwards, and heard: over HTTP, where a key has the last word on a doubt, and over SMTP,
+#: where an event is the only evidence there is.
+HEARING: tuple[Profile, ...] = (
+    Profile(
+        id="http-hearing",
+        wire="http",
+        policy=Policy.EXACTLY_ONCE,
+        sender={"policy": "resend-same-key"},
+        hears=True,
+        shape="one mail, complained of",
+        variant="keys-honoured",
+    ),
+    Profile(
+        id="smtp-hearing",
+        wire="smtp",
+        policy=Policy.AT_MOST_ONCE,
+        sender={"policy": "at-most-once"},
+        hears=True,
+        shape="one mail, complained of",
+        variant="no-keys-marker",
+    ),
+)
+
+BY_ID: dict[str, Profile] = {profile.id: profile for profile in (*PROFILES, *LIMITED, *BATCHED, *HEARING)}

@@ -25,11 +25,13 @@ from scenarios.checks import Finding
 from scenarios.simulation import shrink
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
-from scenarios.simulation.cell import KNOWING, SHAPES, Cell, play
-from scenarios.simulation.machine import Schedule, perform, schedule_from
+from scenarios.simulation.cell import EVERY_SHAPE, VICTIMS, Cell
+from scenarios.simulation.listening import ListeningRun
+from scenarios.simulation.machine import Run, Schedule, perform, schedule_from
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
+from scenarios.simulation.stories import play
 from scenarios.simulation.timeline import Line, Recorder, lines, show
 from scenarios.simulation.world import World, silence
 from simulator import __version__
@@ -84,7 +86,7 @@ def see(example: Counterexample) -> Seen:
 def look(case: Cell | Schedule, sender: WorldSender, disk: Disk) -> Seen:
     """Play a case with this sender on this disk and look closely."""
     if isinstance(case, Schedule):
-        found, run = perform(case, sender, disk)
+        found, run = perform(case, sender, disk, _run_of(case))
         return Seen(findings=tuple(found), trace=run.trace, lines=tuple(lines(run.recorder.moments, found)))
     recorders: list[Recorder] = []
 
@@ -111,12 +113,17 @@ def shrunk(
             return outcome.reached and any(each.kind == worst for each in outcome.findings)
 
         return shrink.smallest(case, shrink.smaller_cells, cell_fails, plays=plays)
-    kind = perform(case, sender, disk)[0][0].kind
+    run = _run_of(case)
+    kind = perform(case, sender, disk, run)[0][0].kind
 
     def fails(schedule: Schedule) -> bool:
-        return any(each.kind == kind for each in perform(schedule, sender, disk)[0])
+        return any(each.kind == kind for each in perform(schedule, sender, disk, run)[0])
 
     return shrink.smallest(case, shrink.smaller_schedules, fails, plays=plays)
+
+
+def _run_of(schedule: Schedule) -> type[Run]:
+    return ListeningRun if BY_ID[schedule.profile].hears else Run
 
 
 # --- files ------------------------------------------------------------------------------------------
@@ -207,11 +214,15 @@ def cell_from(facts: Mapping[str, Any]) -> Cell:
     profile, shape, script = facts["profile"], facts["shape"], tuple(facts["script"])
     if profile not in BY_ID:
         raise ValueError(f"profile is {profile!r}; right would be one of {', '.join(BY_ID)}")
-    if shape not in SHAPES | KNOWING:
-        raise ValueError(f"shape is {shape!r}; right would be one of {', '.join(SHAPES | KNOWING)}")
+    if shape not in EVERY_SHAPE:
+        raise ValueError(f"shape is {shape!r}; right would be one of {', '.join(EVERY_SHAPE)}")
     for name in script:
-        if name not in BY_WIRE[BY_ID[profile].wire]:
-            raise ValueError(f"no behaviour of this wire is called {name!r}")
+        behaviour = BY_WIRE[BY_ID[profile].wire].get(name)
+        if behaviour is None or behaviour.is_told != BY_ID[profile].hears:
+            raise ValueError(f"no behaviour of this profile is called {name!r}")
+    victims = VICTIMS[BY_ID[profile].hears]
+    if facts.get("victim", "worker") not in victims:
+        raise ValueError(f"victim is {facts['victim']!r}; right would be one of {', '.join(victims)}")
     points = {
         name: None if facts.get(name) is None else CrashPoint(**facts[name]) for name in ("crash", "again")
     }

@@ -88,11 +88,13 @@ def earlier(point: CrashPoint) -> Iterator[CrashPoint]:
 
 
 def _simpler(profile: str, name: str) -> Iterator[str]:
-    """Yield the behaviours that stand before this one in its table: plain ones stand first."""
-    for each in BY_WIRE[BY_ID[profile].wire]:
-        if each == name:
+    """Yield the behaviours of its kind that stand before this one in its table: plain ones stand first."""
+    behaviours = BY_WIRE[BY_ID[profile].wire]
+    for each in behaviours.values():
+        if each.name == name:
             return
-        yield each
+        if each.is_told == behaviours[name].is_told:
+            yield each.name
 
 
 # --- schedules --------------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from reference_sender.outbox.store import Store
 from reference_sender.policy.hearing import Fact, Fate, Settled, Told
 from reference_sender.webhooks import place
 from scenarios.checks import Finding
+from scenarios.simulation.cell import FATED, Cell
+from scenarios.simulation.intake import Heard, ListeningSender, play, sweep
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk
-from scenarios.simulation.storms import BY_NAME, ListeningSender, Played, play, sweep
 
 #: A sin that takes more storms than this to be seen is not seen.
 MOST = 60
@@ -45,6 +46,7 @@ class BadIntake:
     """The kind of finding it must be caught by."""
     storms: tuple[str, ...]
     """Where it shows, by name."""
+    profile: str = "http-hearing"
     dies: tuple[str, ...] = ()
     """Kinds of crash points at which the intake is killed meanwhile."""
     promises: tuple[str, ...] = ()
@@ -58,7 +60,7 @@ class BadIntake:
 class Hunt:
     """How it went."""
 
-    caught: Played | None
+    caught: Heard | None
     seen: tuple[str, ...]
     innocent: tuple[tuple[str, Finding], ...]
     """What the intake without sin was accused of in the same storms: must be empty."""
@@ -69,19 +71,19 @@ def hunt(bad: BadIntake, folder: Path) -> Hunt:
     seen: dict[str, None] = {}
     played = 0
     innocent: list[tuple[str, Finding]] = []
+    bad_disk, good_disk = (_disk(folder / which) for which in ("bad", "good"))
+    profile = BY_ID[bad.profile]
+    sinner = ListeningSender(
+        disk=bad_disk, profile=profile, intake_parts=bad.parts, intake_options=bad.options
+    )
+    saint = ListeningSender(disk=good_disk, profile=profile)
     for name in bad.storms:
-        storm = BY_NAME[name]
-        bad_disk, good_disk = (_disk(folder / which / storm.profile) for which in ("bad", "good"))
-        profile = BY_ID[storm.profile]
-        sinner = ListeningSender(
-            disk=bad_disk, profile=profile, intake_parts=bad.parts, intake_options=bad.options
-        )
-        saint = ListeningSender(disk=good_disk, profile=profile)
-        for each in sweep(storm, sinner, bad_disk, bad.dies):
+        cell = Cell(profile=profile.id, script=(name,), shape=FATED.name, victim="intake")
+        for each in sweep(cell, sinner, bad_disk, bad.dies):
             played += 1
             seen.update(dict.fromkeys(finding.kind for finding in each.findings))
             if any(finding.kind == bad.kind for finding in each.findings):
-                good = play(storm, saint, good_disk, crash=each.crash)
+                good = play(each.cell, saint, good_disk)
                 innocent += [(name, finding) for finding in good.findings]
                 return Hunt(caught=each, seen=tuple(seen), innocent=tuple(innocent))
             if played >= MOST:
@@ -325,7 +327,7 @@ INTAKES: tuple[BadIntake, ...] = (
         name="done before it is done",
         sin="The event is marked as applied in one transaction and applied in the next.",
         kind="event lost",
-        promises=("webhooks.kept",),
+        promises=("webhooks.kept", "exhaustive.webhooks"),
         storms=("nothing wrong",),
         dies=("commit",),
         parts={"open_store": DoneBeforeItIsDone},
@@ -364,8 +366,9 @@ INTAKES: tuple[BadIntake, ...] = (
         name="an event settles nothing",
         sin="A mail in doubt stays in doubt, whatever the provider tells of it.",
         kind="told in vain",
-        promises=("webhooks.settles-doubt",),
+        promises=("webhooks.settles-doubt", "exhaustive.webhooks-in-doubt"),
         storms=("the answer is lost and the event is not",),
+        profile="smtp-hearing",
         parts=_placing(_settle_nothing),
     ),
 )

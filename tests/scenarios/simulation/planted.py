@@ -9,10 +9,12 @@ from sqlalchemy import Connection, update
 from reference_sender.life import Docket
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store
+from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.profiles import Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.zoo.batches import believes_the_whole
 from scenarios.simulation.zoo.gates import WITH_A_BOLD_SPARE, MovesDoubt
+from scenarios.simulation.zoo.intake import INTAKES
 
 
 def renews_keys(disk: Disk, profile: Profile) -> ReferenceSender:
@@ -59,3 +61,20 @@ def moves_doubt(disk: Disk, profile: Profile) -> ReferenceSender:
 def fails_the_whole(disk: Disk, profile: Profile) -> ReferenceSender:
     """Several mails in one request: if it is refused, all of them are."""
     return ReferenceSender(disk=disk, profile=profile, parts={"transport": believes_the_whole})
+
+
+def drops_what_comes_early(disk: Disk, profile: Profile) -> ReferenceSender:
+    """An event of a mail that is still being sent is ignored."""
+    return _hearing_badly(disk, profile, "drops what comes early")
+
+
+def settles_nothing(disk: Disk, profile: Profile) -> ReferenceSender:
+    """A mail in doubt stays in doubt, whatever is told of it."""
+    return _hearing_badly(disk, profile, "an event settles nothing")
+
+
+def _hearing_badly(disk: Disk, profile: Profile, name: str) -> ReferenceSender:
+    if not profile.hears:
+        return ReferenceSender(disk=disk, profile=profile)
+    (bad,) = (each for each in INTAKES if each.name == name)
+    return ListeningSender(disk=disk, profile=profile, intake_parts=bad.parts)

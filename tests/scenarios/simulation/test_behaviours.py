@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, SPARE, Behaviour, columns
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, SPARE, TOLD, Behaviour, columns
 from scenarios.simulation.cell import plan_of
-from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.profiles import BY_ID, HEARING
+from scenarios.simulation.storms import BY_NAME as STORMS_BY_NAME
 from simulator.config import read_plan, warnings
 from simulator.provider.faults import FAULTS
 from simulator.provider.idempotency import WAYS, KeyRules
@@ -15,7 +16,12 @@ from tests.simulator.provider.faults.samples import sample
 
 @pytest.mark.parametrize(
     ("wire", "behaviour"),
-    [(wire, each) for wire, table in BY_WIRE.items() for each in table.values() if each.rule],
+    [
+        (wire, each)
+        for wire, table in BY_WIRE.items()
+        for each in table.values()
+        if each.rule and not each.is_told
+    ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_a_behaviour_is_a_rule_of_the_plan_language(wire: str, behaviour: Behaviour) -> None:
@@ -27,8 +33,8 @@ def test_a_behaviour_is_a_rule_of_the_plan_language(wire: str, behaviour: Behavi
 
 def test_names_are_unique() -> None:
     """A name says which column of the matrix is meant."""
-    assert len(BY_WIRE["http"]) == len(HTTP) + len(SPARE)
-    assert len(BY_WIRE["smtp"]) == len(SMTP)
+    assert len(BY_WIRE["http"]) == len(HTTP) + len(SPARE) + len(TOLD)
+    assert len(BY_WIRE["smtp"]) == len(SMTP) + len(TOLD)
 
 
 def test_both_wires_can_be_healthy() -> None:
@@ -99,6 +105,15 @@ def test_what_the_spare_does_is_met_behind_a_refusal_of_the_main_one() -> None:
     assert warnings(read_plan(plan, "test")) == []
     assert {each.name for each in SPARE} <= set(columns("http-with-spare", "http"))
     assert not {each.name for each in SPARE} & set(columns("http-keys", "http"))
+
+
+@pytest.mark.parametrize("profile", [profile.id for profile in HEARING])
+def test_where_somebody_hears_storms_are_the_columns_and_nowhere_else(profile: str) -> None:
+    """What happens to an attempt is asked elsewhere."""
+    told = {each.name for each in TOLD}
+
+    assert set(columns(profile, BY_ID[profile].wire)) == told == set(STORMS_BY_NAME)
+    assert not any(told & set(columns(each.id, each.wire)) for each in BY_ID.values() if not each.hears)
 
 
 @pytest.mark.parametrize(

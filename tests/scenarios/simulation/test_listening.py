@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from reference_sender.policy.hearing import Fate, Settled
+from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.listening import NAMES, ListeningMachine, ListeningRun
 from scenarios.simulation.machine import Step
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk
 from scenarios.simulation.stateful import search
-from scenarios.simulation.storms import ListeningSender
 from scenarios.simulation.world import silence
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
@@ -31,11 +31,11 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("profile", ["http-keys", "smtp-at-most-once", "smtp-at-least-once"])
-def test_no_schedule_breaks_anything(profile: str, tmp_path: Path) -> None:
+def test_no_schedule_breaks_anything(tmp_path: Path) -> None:
+    """Where a mail in doubt is sent again; the profiles of the matrix in which somebody hears are played with the others."""
     disk = Disk(tmp_path)
-    sender = ListeningSender(disk=disk, profile=BY_ID[profile])
-    found = search(profile, sender, disk, examples=EXAMPLES, kind=ListeningMachine)
+    sender = ListeningSender(disk=disk, profile=BY_ID["smtp-at-least-once"])
+    found = search("smtp-at-least-once", sender, disk, examples=EXAMPLES, kind=ListeningMachine)
     assert found.broken is None, str(found.broken)
     assert found.tried >= EXAMPLES
 

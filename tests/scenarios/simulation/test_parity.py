@@ -70,7 +70,7 @@ def exchanges() -> list[Exchange]:
         for wire in ("http", "smtp")
         for name, behaviour in BY_WIRE[wire].items()
         # What another wire does is played there; and here mails go one by one.
-        if not behaviour.on and behaviour.profiles != BATCHES
+        if not (behaviour.on or behaviour.is_told) and behaviour.profiles != BATCHES
     ]
     for wire in ("http", "smtp"):
         hold = (("fault", "hold"), ("stage", "reply"))

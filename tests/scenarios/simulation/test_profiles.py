@@ -6,7 +6,7 @@ import pytest
 
 from reference_sender import wiring
 from scenarios.model import VARIANTS
-from scenarios.simulation.profiles import BATCHED, BY_ID, LIMITED, PROFILES, TIMES, Profile
+from scenarios.simulation.profiles import BATCHED, BY_ID, HEARING, LIMITED, PROFILES, TIMES, Profile
 from simulator.config import read_plan
 
 
@@ -34,4 +34,4 @@ def test_each_profile_has_its_variant_in_the_model(profile: Profile) -> None:
 
 def test_ids_are_unique() -> None:
     """An id names one profile."""
-    assert len(BY_ID) == len(PROFILES) + len(LIMITED) + len(BATCHED)
+    assert len(BY_ID) == len(PROFILES) + len(LIMITED) + len(BATCHED) + len(HEARING)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scenarios.simulation.cell import Cell
+from scenarios.simulation.cell import FATED, Cell
 from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.replay import Counterexample, ReplayError, command, keep, read, replay, see, write
@@ -19,6 +19,7 @@ from scenarios.simulation.replay import Counterexample, ReplayError, command, ke
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 
 RENEWS = "tests.scenarios.simulation.planted:renews_keys"
+DEAF = "tests.scenarios.simulation.planted:drops_what_comes_early"
 GOOD = Cell(profile="http-keys", script=("taken, closed",), crash=CrashPoint("commit", "unreported", 2))
 
 
@@ -67,6 +68,36 @@ def test_a_schedule_can_be_played_again(tmp_path: Path) -> None:
     assert facts["findings"][0]["kind"] == "duplicated"
 
 
+def test_storms_are_made_small_and_played_again_as_well(tmp_path: Path) -> None:
+    """Of two storms the one that matters, of four mails one, and nobody has to die; and a machine's steps with an intake."""
+    cell = Cell(
+        profile="http-hearing",
+        script=("nonsense beside it", "before the answer"),
+        shape=FATED.name,
+        victim="intake",
+        crash=CrashPoint("commit", "lost", 9),
+    )
+    path, seen = keep(tmp_path, cell, DEAF)
+    example, facts = read(path)
+
+    assert see(example) == seen
+    assert facts["said"] == "http-hearing · one mail · before the answer"
+    assert facts["findings"][0]["kind"] == "event lost"
+
+    steps = (
+        Step(do="storm", name="before the answer"),
+        Step(do="enqueue", number=1),
+        Step(do="wait", seconds=45.0),
+        Step(do="kill_intake"),
+    )
+    path, seen = keep(tmp_path, Schedule(profile="http-hearing", steps=steps), DEAF)
+    example, facts = read(path)
+
+    assert see(example) == seen
+    assert "event lost" in {each["kind"] for each in facts["findings"]}
+    assert "kill intake" not in facts["said"]
+
+
 def test_a_good_end_is_0(file: Path) -> None:
     """A counterexample of yesterday that is mended today: nothing is broken."""
     result = CliRunner().invoke(replay, [str(file)])
@@ -86,7 +117,15 @@ def test_a_good_end_is_0(file: Path) -> None:
         ({"case": {}}, "case: there is no 'profile'"),
         ({"case": GOOD.as_json() | {"profile": "x"}}, "case: profile is 'x'; right would be one of"),
         ({"case": GOOD.as_json() | {"shape": "x"}}, "case: shape is 'x'; right would be one of"),
-        ({"case": GOOD.as_json() | {"script": ["x"]}}, "case: no behaviour of this wire is called 'x'"),
+        ({"case": GOOD.as_json() | {"script": ["x"]}}, "case: no behaviour of this profile is called 'x'"),
+        (
+            {"case": GOOD.as_json() | {"victim": "intake"}},
+            "case: victim is 'intake'; right would be one of worker",
+        ),
+        (
+            {"case": GOOD.as_json() | {"script": ["twice"]}},
+            "case: no behaviour of this profile is called 'twice'",
+        ),
         ({"trace": 3}, "`trace` is missing or no str"),
     ],
 )
