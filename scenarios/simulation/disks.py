@@ -81,6 +81,8 @@ class WorldConnection(sqlite3.Connection):
     cursors: list[weakref.ref[sqlite3.Cursor]]
     _written: tuple[str, ...] = ()
     """Statements of the open transaction that write, for whoever watches."""
+    _rows_changed = 0
+    """How many rows it had changed when that was told last."""
 
     def cursor(self, factory: Any = None) -> Any:
         self._alive()
@@ -155,7 +157,10 @@ class WorldConnection(sqlite3.Connection):
 
     def _tell(self, process: Process, *, rolled_back: bool = False) -> None:
         written, self._written = self._written, ()
-        if written and not rolled_back and process.watcher is not None:
+        before, self._rows_changed = self._rows_changed, self.total_changes
+        # A statement that may write and finds nothing to write is committed like any other, and is no news.
+        is_news = bool(written) and self.total_changes != before
+        if is_news and not rolled_back and process.watcher is not None:
             process.watcher.committed(process, written)
 
     def _pass(self, kind: str, name: str) -> None:

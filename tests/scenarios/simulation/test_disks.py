@@ -190,7 +190,7 @@ class _Watching:
 
 
 def test_a_watcher_is_told_what_is_committed_and_nothing_else(loop: VirtualLoop, path: Path) -> None:
-    """Reads, rolled back writes and empty transactions are no news; a write outside of a transaction is."""
+    """Reads, rolled back writes, empty transactions and writes that find no row are no news; one outside of any is."""
     process = Process(loop, "application")
     process.watcher = watching = _Watching()
 
@@ -203,6 +203,9 @@ def test_a_watcher_is_told_what_is_committed_and_nothing_else(loop: VirtualLoop,
             connection.execute("SELECT * FROM t").fetchall()
             connection.execute(end)
         connection.execute("BEGIN")
+        connection.execute("COMMIT")
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM t WHERE rowid = -1")
         connection.execute("COMMIT")
 
     process.run(work)
