@@ -8,6 +8,8 @@ from dataclasses import replace
 from simulator.provider.clock import ClockMoved
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.ledger import Acceptance, Booked, Tried, Wiped
+from simulator.provider.message import LONG_NAME_CHARS
+from simulator.provider.notes import Noted
 from simulator.provider.provider import Record
 from simulator.provider.retention import Retention
 from simulator.provider.search import AttemptSearch, Search
@@ -224,6 +226,15 @@ class StoreContract:
         assert store.body("shop", "msg_shop_1") == RAW
         assert [each.number for each in store.attempts("default").found] == [9]
         assert store.decisions("default").found == ()
+
+    def test_what_is_remembered_may_have_a_long_name(self, store: Store) -> None:
+        """As long as that of a mail to many gets, in whatever letters; and it can be forgotten again."""
+        names = ["rule 0/to:" + letter * LONG_NAME_CHARS for letter in "aü愛😀"]
+        for facts in ("1,1", "2,1", None):
+            store.append([Noted(account="default", topic="counts", name=each, facts=facts) for each in names])
+        store.append([booked(1)])
+
+        assert [each.number for each in store.messages("default").found] == [1]
 
     # --- retention ----------------------------------------------------------------------------------
 
