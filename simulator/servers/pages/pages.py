@@ -127,7 +127,7 @@ class Pages:
             )
         if data.get("attempt"):
             return self._macro("attempt_part", asked, data, data["attempt"])
-        names = ("plan_rules", "plan_lines", "plan_settings", "plans", "addresses")
+        names = ("plan_rules", "plan_doubts", "plan_lines", "plan_settings", "plans", "addresses")
         return self._macro("home_part", asked, data, *(data[name] for name in names))
 
     async def _verdict(self, asked: _Asked) -> str:
@@ -141,7 +141,8 @@ class Pages:
         return self._macro("held_part", asked, {}, self._context.holds.held(asked.account.name))
 
     async def _rules(self, asked: _Asked) -> str:
-        return self._macro("rules_part", asked, {}, view.rules(self._plan(asked)))
+        plan = self._plan(asked)
+        return self._macro("rules_part", asked, {}, view.rules(plan), plan["doubts"])
 
     # --- facts --------------------------------------------------------------------------------------
 
@@ -181,6 +182,7 @@ class Pages:
         plan = self._plan(asked)
         return {
             "plan_rules": view.rules(plan),
+            "plan_doubts": plan["doubts"],
             "plan_lines": view.lines(plan),
             "plan_settings": view.settings(plan),
             "plans": shipped_plans(),

@@ -136,7 +136,11 @@ def lines(plan: Mapping[str, Any]) -> str:
 
 def settings(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return all of a plan but its rules: what stays when other rules are put in force."""
-    return {name: value for name, value in plan.items() if name != "rules" and value is not None}
+    return {name: value for name, value in plan.items() if name not in _NO_SETTINGS and value is not None}
+
+
+#: What is shown of a plan, and is no part of one.
+_NO_SETTINGS = frozenset({"rules", "doubts"})
 
 
 def written(rule: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -75,6 +77,32 @@ def test_the_page_shows_mails_verdict_plan_and_where_to_send(
     assert "<b>503 to bob@example.com</b> at HTTP" in page
     assert f"{simulator.service.ready['http']}/v1/emails" in page
     assert "greylist" in page
+
+
+def test_what_the_page_puts_in_force_is_a_plan(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
+    """The settings that it keeps, with the rules as it shows them to be edited; what is doubtful is said beside them."""
+    several = {"fault": "slow", "delay_s": 1, "stage": ["mail", "rcpt"], "first": 0}
+    with simulator.control("shop") as shop:
+        shop.set_plan({"rules": ["421 at connect", several], "limits": {"per_day": 3}, "seed": 5})
+        before = shop.plan()
+        page = web.get("/", params={"account": "shop"}).text
+        (form,) = [
+            attributes
+            for tag, attributes in Elements(page).found
+            if tag == "form" and attributes.get("id") == "plan"
+        ]
+        shown = re.search(r'<textarea id="lines"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+        assert shown is not None
+        lines = html.unescape(shown[1])
+        given = [json.loads(line) if line.startswith("{") else line for line in lines.splitlines()]
+        after = shop.set_plan(json.loads(str(form["data-settings"])) | {"rules": given})
+        shop.reset()
+
+    assert after == before
+    assert page.count("Mind: rule ") == 2
+    assert "no sender has named itself" in page
 
 
 def test_attempts_are_listed_by_how_they_went(
