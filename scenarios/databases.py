@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import URL, Connection, NullPool, create_engine, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 #: Environment variable with what the names of all places of a run begin with, so that none is left when it breaks off.
 PLACES = "MAILPROOF_PLACES"
 CONNECT_WITHIN_S = 5
+#: So long a server may take over one statement, and to say anything at all. Who speaks another protocol may say nothing.
+ANSWER_WITHIN_S = 30
 
+# What drivers raise for an option of an address that they do not take; PyMySQL has no words of its own for that.
+_OF_OPTIONS = (TypeError, ValueError, LookupError, AttributeError, FileNotFoundError)
 _numbers = itertools.count(1)
 
 
@@ -40,6 +44,8 @@ class Kind:
     place: str
     """What a place is called there."""
     inside: Callable[[URL, str], URL]
+    patience: Mapping[str, float] = field(default_factory=dict)
+    """Options of the driver that keep it from waiting for ever, besides `connect_timeout`."""
 
 
 def _in_schema(url: URL, name: str) -> URL:
@@ -70,6 +76,7 @@ _MYSQL = Kind(
     version="SELECT version()",
     place="database",
     inside=lambda url, name: url.set(database=name),
+    patience={"read_timeout": ANSWER_WITHIN_S, "write_timeout": ANSWER_WITHIN_S},
 )
 KINDS: Mapping[str, Kind] = {
     "postgresql": _POSTGRESQL,
@@ -131,14 +138,16 @@ class Server:
                 self.url.set(drivername=self.kind.driver),
                 isolation_level="AUTOCOMMIT",
                 poolclass=NullPool,
-                connect_args={"connect_timeout": CONNECT_WITHIN_S},
+                connect_args={"connect_timeout": CONNECT_WITHIN_S, **self.kind.patience},
             )
         except ImportError as error:
             raise DatabaseError(
                 f"--database {self.shown}: the driver is missing ({error.name}); install mailproof[{self.kind.extra}]"
             ) from error
+        except _OF_OPTIONS as error:
+            raise self._bad_option(error) from error
         try:
-            with engine.connect() as connection:
+            with self._connection(engine) as connection:
                 yield connection
         except DBAPIError as error:
             said = _said(error)
@@ -148,6 +157,18 @@ class Server:
             ) from error
         finally:
             engine.dispose()
+
+    def _connection(self, engine: Engine) -> Connection:
+        try:
+            return engine.connect()
+        except _OF_OPTIONS as error:
+            raise self._bad_option(error) from error
+
+    def _bad_option(self, error: Exception) -> DatabaseError:
+        return DatabaseError(
+            f"--database {self.shown}: the driver does not take what stands behind the ? "
+            f"({', '.join(sorted(self.url.query))}); right would be options that it knows, or none ({error})"
+        )
 
 
 def server_of(given: str) -> Server:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     Connection,
     Engine,
     PoolProxiedConnection,
@@ -40,6 +41,10 @@ _SKIPS_LOCKED = {"MariaDB": (10, 6), "MySQL": (8, 0, 1)}
 
 #: A note on a connection (`Connection.info`): what follows only reads, and needs no transaction where that locks.
 READS_ONLY = "reads_only"
+
+
+# What drivers raise for an option of a URL that they do not take; PyMySQL has no words of its own for that.
+_OF_OPTIONS = (TypeError, ValueError, LookupError, AttributeError, FileNotFoundError)
 
 
 class StoreTrouble(Exception):
@@ -77,6 +82,10 @@ def open_engine(url: str) -> Engine:
         raise StoreTrouble(
             f"the driver for {backend} is missing ({error.name}); install mailproof[{_EXTRA.get(backend, backend)}]"
         ) from error
+    except _OF_OPTIONS as error:
+        raise _bad_option(parsed, error) from error
+    if parsed.query:
+        _check_options(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine)
     return engine
@@ -187,6 +196,27 @@ def as_it_is_now(backend: str, query: Select[Any]) -> Select[Any]:
 def _unsupported(backend: str) -> str:
     *some, last = SUPPORTED
     return f"databases of kind {backend!r} are not supported; use {', '.join(some)} or {last}"
+
+
+def _check_options(engine: Engine) -> None:
+    """Make one sentence of what a driver raises for an option it does not take."""
+    connect, url = engine.dialect.connect, engine.url
+
+    def connected(*args: Any, **options: Any) -> Any:
+        try:
+            return connect(*args, **options)
+        except _OF_OPTIONS as error:
+            raise _bad_option(url, error) from error
+
+    # The dialect's own place for it, as in `_set_up_sqlite`.
+    engine.dialect.connect = connected  # type: ignore[method-assign] # ours
+
+
+def _bad_option(url: URL, error: Exception) -> StoreTrouble:
+    return StoreTrouble(
+        f"{url.render_as_string(hide_password=True)}: the driver does not take what stands behind the ? "
+        f"({', '.join(sorted(url.query))}); give it options that it knows, or none ({error})"
+    )
 
 
 def _set_up_sqlite(engine: Engine) -> None:

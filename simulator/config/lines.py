@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from simulator.config.durations import NAMES as UNIT_NAMES
@@ -221,8 +222,16 @@ def _what(line: _Line) -> list[Table]:
         return [_reply(line, int(word))]
     if word.lower() in _MODIFIERS:
         raise line.wrong(f"says whom or when, and what goes wrong comes first: {_BEGINNING}")
-    known = [each for each in (*_SPECIAL, *WHATS) if " " not in each]
-    raise line.wrong(f"is nothing that can go wrong; {did_you_mean(word.lower(), known)}")
+    raise line.wrong(f"is nothing that can go wrong; {_meant(word.lower())}")
+
+
+def _meant(word: str) -> str:
+    """Return what somebody may have meant who began with this word: by that word, as most of what is known has several."""
+    known = sorted({*_SPECIAL, *WHATS})
+    firsts = sorted({each.split()[0] for each in known})
+    if close := get_close_matches(word, firsts, n=1):
+        return f"did you mean {' or '.join(shown(each) for each in known if each.split()[0] == close[0])}?"
+    return did_you_mean(word, {each for each in known if " " not in each})
 
 
 def _reply(line: _Line, code: int) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,23 @@ def test_a_server_that_does_not_answer_is_one_sentence(kind: str) -> None:
     ) as caught:
         server_of(f"{kind}://u:secret@127.0.0.1:1/shop").check()
     assert ("secret" in str(caught.value), "\n" in str(caught.value)) == (False, False)
+
+
+@pytest.mark.parametrize("option", ["charset=none", "foo=1", "ssl_ca=/none/none.pem", "read_timeout=soon"])
+def test_an_option_that_the_driver_does_not_take_is_one_sentence(option: str) -> None:
+    with pytest.raises(DatabaseError, match=r"the driver does not take what stands behind the \?") as caught:
+        server_of(f"mysql://u:secret@127.0.0.1:1/shop?{option}").check()
+    assert ("secret" in str(caught.value), "\n" in str(caught.value)) == (False, False)
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever() -> None:
+    """PostgreSQL waits for the client to begin, and MySQL's client for the server."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        given = server_of(f"mysql://u:secret@127.0.0.1:{mute.getsockname()[1]}/")
+        hasty = replace(given, kind=replace(given.kind, patience={"read_timeout": 0.05}))
+        assert set(given.kind.patience) == {"read_timeout", "write_timeout"}
+        with pytest.raises(DatabaseError, match="right would be a server that answers"):
+            hasty.check()
 
 
 @pytest.fixture(params=["postgresql", "mysql"])

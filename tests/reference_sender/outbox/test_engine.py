@@ -83,6 +83,21 @@ def test_a_url_that_leads_nowhere_is_one_sentence(url: str, word: str) -> None:
         open_engine(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///{}/outbox.db?timeout=soon",
+        "mysql://u:secret@127.0.0.1:1/shop?charset=none",
+        "mysql://u:secret@127.0.0.1:1/shop?foo=1",
+        "mysql://u:secret@127.0.0.1:1/shop?ssl_ca={}/none.pem",
+    ],
+)
+def test_an_option_that_the_driver_does_not_take_is_one_sentence(url: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreTrouble, match=r"the driver does not take what stands behind the \?") as caught:
+        open_engine(url.format(tmp_path)).connect()
+    assert ("secret" in str(caught.value), "\n" in str(caught.value)) == (False, False)
+
+
 def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'outbox.db'}")
     with engine.connect() as connection:

@@ -142,6 +142,10 @@ def test_a_code_is_at_home_where_it_means_something() -> None:
     [
         ("", 'the line is empty; a line begins with what goes wrong, like "503 for 10 s"'),
         ("los 2 answers", '"los" (word 1 of "los 2 answers") is nothing that can go wrong; did you mean "lose"?'),
+        ("expird certificate", 'is nothing that can go wrong; did you mean "expired certificate"?'),
+        ("wrong certificate", 'did you mean "wrong host certificate"?'),
+        ("brake handshake", 'did you mean "break handshake"?'),
+        ("xyzzy", "is nothing that can go wrong; known are bounce, chunked, clicked, complain, complaint, defer,"),
         ("first 2", '"first" (word 1 of "first 2") says whom or when, and what goes wrong comes first'),
         ("777", '"777" (word 1 of "777") is no reply code; those are from 200 to 599'),
         ("429 retry-aftr 3", '"retry-aftr" (word 2 of "429 retry-aftr 3") is not understood; did you mean "retry-after"?'),
