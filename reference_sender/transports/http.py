@@ -13,7 +13,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import aiohttp
 
@@ -155,7 +155,7 @@ class HttpLookup:
                     entries = json.loads(content)["data"]
                 for entry in entries:
                     if is_ours(entry, docket, parameter, value):
-                        return Found(provider_id=str(entry["id"]))
+                        return Found(provider_id=_storable(str(entry["id"])))
         except (*EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
             return Unavailable(reason=f"the look-up fails ({trouble_of(error)})")
         return NotFound()
@@ -234,10 +234,26 @@ def evidence_of(
         answer=content.decode("utf-8", "replace").replace("\x00", "")[:_KEPT_ANSWER_CHARS],
         retry_after=retry_after,
         limits=limits,
-        provider_id=provider_id[:255] if isinstance(provider_id, str) and provider_id.strip() else None,
+        provider_id=(_storable(provider_id) or None)
+        if isinstance(provider_id, str) and provider_id.strip()
+        else None,
         problem=_problem(told),
         recipient_code=_code_of_recipient(told, parcel.recipient),
     )
+
+
+def _storable(provider_id: str) -> str:
+    """A name that the provider gave a mail, as every database takes it.
+
+    JSON can spell NUL and half characters. A name that cannot be written would keep the mail from being settled, and it
+    would be sent again.
+    """
+    return provider_id.encode("utf-8", "replace").decode().replace("\x00", "")[:255]
+
+
+def is_status(told: object) -> TypeGuard[int]:
+    """Whether somebody could have answered this: a number of any length can stand in JSON."""
+    return isinstance(told, int) and 100 <= told <= 599
 
 
 def document_of(content: bytes) -> dict[str, Any]:
@@ -273,7 +289,7 @@ def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:
     for entry in rejected if isinstance(rejected, list) else []:
         if isinstance(entry, dict) and str(entry.get("recipient")).lower() == recipient.lower():
             code = entry.get("code")
-            return code if isinstance(code, int) else 550
+            return code if is_status(code) else 550
     return None
 
 

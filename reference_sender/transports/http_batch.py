@@ -24,6 +24,7 @@ from reference_sender.transports.http import (
     Progress,
     document_of,
     evidence_of,
+    is_status,
     let_go,
     limits_in,
     read_answer,
@@ -203,11 +204,12 @@ def _evidence_of_entry(
         (
             each
             for each in (entry.get("http_status"), error.get("status"), _STATUS_OF_NAME.get(str(name)))
-            if isinstance(each, int)
+            if is_status(each)
         ),
         None,
     )
-    if code is None and not error and isinstance(entry.get("id"), str):
+    says_a_number = isinstance(entry.get("http_status"), int)
+    if code is None and not error and not says_a_number and isinstance(entry.get("id"), str):
         code = 200
     told = {**error, **{key: value for key, value in entry.items() if key != "error"}}
     seen = evidence_of(code or 0, retry_after, json.dumps(told).encode(), parcel, phase)

@@ -273,11 +273,23 @@ def test_a_success_that_cannot_be_read_has_no_id(body: bytes) -> None:
     assert "\x00" not in (evidence.answer or "")
 
 
+ODD_NAMES = [("\ud800m", "?m"), ("m\x00", "m"), ("m" * 300, "m" * 255), ("\x00", None)]
+
+
+@pytest.mark.parametrize(("told", "kept"), ODD_NAMES, ids=["half", "nul", "long", "nothing"])
+def test_a_name_of_a_mail_is_kept_as_every_database_takes_it(told: str, kept: str | None) -> None:
+    """Otherwise the mail could not be settled, and would be sent again."""
+    evidence = attempt(saying(answer(200, json.dumps({"id": told}).encode())))
+    assert (evidence.code, evidence.provider_id) == (200, kept)
+    assert Found(provider_id=kept or "") == look_up(knowing({**KNOWN, "id": told}))
+
+
 @pytest.mark.parametrize(
     ("rejected", "code"),
     [
         ([{"recipient": "ann@example.com", "code": 451}], 451),
         ([{"recipient": "ANN@example.com"}], 550),
+        ([{"recipient": "ann@example.com", "code": 10**40}], 550),
         ([{"recipient": "bob@example.com", "code": 550}], None),
         ([], None),
         (["ann@example.com"], None),

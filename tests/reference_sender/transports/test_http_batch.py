@@ -69,6 +69,7 @@ def test_the_status_of_a_mixed_answer_says_nothing_about_a_mail(status: int) -> 
         ({"data": [YES[0], YES[1], {"index": 2, "http_status": 429}]}, ["Accepted"] * 2 + ["TryLater"]),
         ({"data": [YES[0], YES[1], {"index": 2, "http_status": 500}]}, ["Accepted"] * 2 + ["Unknown"]),
         ({"data": [YES[0], YES[1], {"index": 2, "http_status": 200}]}, ["Accepted"] * 2 + ["Unknown"]),
+        ({"data": [YES[0], YES[1], {**YES[2], "http_status": 10**40}]}, ["Accepted"] * 2 + ["Unknown"]),
     ],
     ids=[
         "out of order",
@@ -84,6 +85,7 @@ def test_the_status_of_a_mixed_answer_says_nothing_about_a_mail(status: int) -> 
         "too many",
         "a failure",
         "a success without an id",
+        "a number that is no status",
     ],
 )
 def test_what_is_not_said_of_a_mail_is_not_known(document: Any, expected: list[str]) -> None:
