@@ -25,7 +25,7 @@ from simulator.provider.search import Search, bare, folded
 WINDOW = 5_000
 #: And not so many if they are heavy: characters of header fields and recipients, of all of them.
 ROOM_CHARS = 32 * 1024 * 1024
-#: Mails that are smaller than this, to fewer people, are not weighed.
+#: Mails whose header fields are smaller than this, to fewer people, do not count.
 LIGHT_BYTES, LIGHT_RECIPIENTS = 4_096, 16
 
 
@@ -287,6 +287,8 @@ class Ledger:
     _copies: dict[str, int] = field(default_factory=dict)
     _newest: int = 0
     _weight: int = 0
+    _weighed: dict[str, int] = field(default_factory=dict)
+    """What the heavy ones weigh, by their ids."""
 
     def book(self, acceptance: Acceptance) -> None:
         """Enter an acceptance. Ids are unique by construction."""
@@ -300,6 +302,7 @@ class Ledger:
         if len(self.acceptances) >= self.window + self.window // 8 + 1:
             self._let_go(len(self.acceptances) - self.window)
         if (weight := weight_of(acceptance)) > 0:
+            self._weighed[acceptance.id] = weight
             self._weight += weight
             while self._weight > self.room_chars and len(self.acceptances) > 1:
                 self._let_go(1)
@@ -366,7 +369,7 @@ class Ledger:
         gone = self.acceptances[:how_many]
         del self.acceptances[:how_many]
         for each in gone:
-            self._weight -= weight_of(each)
+            self._weight -= self._weighed.pop(each.id, 0)
             del self._by_id[each.id]
             copies = self._copies[each.sha256] = self._copies[each.sha256] - 1
             if not copies:
@@ -400,9 +403,13 @@ class Ledger:
 
 def weight_of(each: Acceptance) -> int:
     """Return how many characters of it are held in memory, roughly; 0: so few that it does not matter."""
-    if each.size_bytes <= LIGHT_BYTES and len(each.recipients) <= LIGHT_RECIPIENTS:
+    is_light = len(each.recipients) <= LIGHT_RECIPIENTS
+    if is_light and each.size_bytes <= LIGHT_BYTES:
         return 0
-    return sum(map(len, chain.from_iterable(each.headers))) + sum(map(len, each.recipients))
+    weight = sum(map(len, chain.from_iterable(each.headers)))
+    if is_light:
+        return weight if weight > LIGHT_BYTES else 0
+    return weight + sum(map(len, each.recipients))
 
 
 def number_of(attempt_id: str) -> int:

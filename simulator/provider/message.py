@@ -29,9 +29,17 @@ LONG_NAME_CHARS = 500
 #: RFC 5322, section 2.1.1: no identifier in a header field can be longer.
 LINE_CHARS = 998
 
+#: The header field in which a sender says which promise a mail keeps.
+OBLIGATION_HEADER = "X-Obligation"
+
+#: A field in one line of ASCII without surprises, and the line end. No blank belongs to two of its parts: what is none
+#: costs no more than its length.
+_PLAIN_FIELD = re.compile(r"^([!-9;-~]+):[ \t]*+((?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*\r\n", re.MULTILINE)
 #: Fields with their names, each line ended by CRLF and longer than its blanks, and an empty line after them.
 _PLAIN_HEAD = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*\r\n(?:[ \t]+[^\s][^\r\n]*\r\n)*)+\r\n")
 _NEXT_FIELD = re.compile(rb"\r\n(?![ \t])")
+#: From how many bytes on `hashlib` works without Python's lock (its `HASHLIB_GIL_MINSIZE`).
+_LARGE_BYTES = 2_048
 #: RFC 2047, section 2; it allows 75 characters, which not everybody knows.
 _LONG_WORD_CHARS = 1_000
 _ENCODED_WORD = re.compile(r"=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=")
@@ -92,6 +100,8 @@ class Submission:
     subject: str = ""
     dsn: Dsn | None = None
     """SMTP: what the sender asked to be told; None: nothing was said."""
+    obligation: str | None = None
+    """Value of the header field `OBLIGATION_HEADER`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +154,21 @@ def short_name(name: str, most: int = LONG_NAME_CHARS) -> str:
     return f"{name[: most - 65]}#{digest(name.encode('utf-8', 'surrogatepass'))}"
 
 
+def identifier(value: str | None) -> str | None:
+    """Return what stands in a header field to name something, as it is remembered; None: there is no such field."""
+    return None if value is None else short_name(value, LINE_CHARS)
+
+
 def read_headers(raw: bytes) -> tuple[tuple[str, str], ...]:
     """Return the header fields of a message as (name, value), unfolded; broken bytes become U+FFFD."""
+    end = raw.find(b"\r\n\r\n", 0, HEADER_LIMIT_BYTES)
+    if end >= 0:
+        # As nearly all mail has it.
+        head = raw[: end + 2]
+        if head.isascii() and (lines := head.count(b"\n")) + 1 < HEADER_LIMIT_LINES:
+            fields = _PLAIN_FIELD.findall(head.decode("ascii"))
+            if len(fields) == lines:
+                return tuple(fields)
     head = raw[:HEADER_LIMIT_BYTES]
     for blank in (b"\r\n\r\n", b"\n\n"):
         end = head.find(blank)
@@ -218,7 +241,13 @@ def bounded(fields: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def digest(raw: bytes) -> str:
     """Return the hex SHA-256 of bytes."""
-    return hashlib.sha256(raw).hexdigest()
+    if not _LARGE_BYTES <= len(raw) < 32 * _LARGE_BYTES:
+        return hashlib.sha256(raw).hexdigest()
+    # `hashlib` lets go of Python's lock for large pieces. To get it back costs more than a few of them take.
+    whole, view = hashlib.sha256(), memoryview(raw)
+    for at in range(0, len(raw), _LARGE_BYTES - 1):
+        whole.update(view[at : at + _LARGE_BYTES - 1])
+    return whole.hexdigest()
 
 
 def from_bytes(
@@ -233,7 +262,9 @@ def from_bytes(
 ) -> Submission:
     """Build a submission around a finished message; headers are read from it once."""
     headers = read_headers(raw)
-    message_id = header(headers, "Message-ID")
+    # The first of a name counts.
+    found = {name.lower(): value for name, value in reversed(headers)}
+    message_id = found.get("message-id")
     sha256 = digest(raw)
     return Submission(
         dialect=dialect,
@@ -245,8 +276,9 @@ def from_bytes(
         sha256=sha256,
         message_id=short_name(message_id.strip(), LINE_CHARS) if message_id else None,
         headers=headers,
-        subject=readable(shortened(header(headers, "Subject") or "")),
+        subject=readable(shortened(found.get("subject", ""))),
         dsn=dsn,
+        obligation=identifier(found.get(OBLIGATION_HEADER.lower())),
     )
 
 

@@ -25,11 +25,10 @@ from simulator.provider.fate import Destiny, Fate
 from simulator.provider.foretold import Foretold
 from simulator.provider.holding import Holding
 from simulator.provider.ledger import Acceptance, Attempt, Booked, message_name
-from simulator.provider.message import LINE_CHARS, Submission, digest, header, short_name
+from simulator.provider.message import Submission, digest
 from simulator.provider.plan import wire_of
 from simulator.provider.striking import Striking
 
-OBLIGATION_HEADER = "X-Obligation"
 #: The stages after booking: what goes wrong with the answer to a mail that is taken.
 STAGES_AFTER_BOOKING: dict[str, tuple[str, ...]] = {"smtp": ("reply",), "http": ("reply", "body")}
 
@@ -189,7 +188,7 @@ class Submissions:
             subject=submission.subject,
             size_bytes=len(submission.raw),
             sha256=submission.sha256 or digest(submission.raw),
-            obligation=_obligation(submission),
+            obligation=submission.obligation,
             fate=Fate.DROPPED if attempt.drop else _common_fate(destinies, taken),
             destinies=() if attempt.drop else destinies,
             headers=submission.headers,
@@ -266,11 +265,6 @@ def check(account: Account, submission: Submission, *, has_key: bool = False) ->
     if not submission.recipients:
         return Refused(reason=Reason.NO_RECIPIENTS, detail="there is no recipient")
     return None
-
-
-def _obligation(submission: Submission) -> str | None:
-    told = header(submission.headers, OBLIGATION_HEADER)
-    return None if told is None else short_name(told, LINE_CHARS)
 
 
 def _nobody(refused: tuple[RefusedRecipient, ...]) -> Refused:

@@ -22,6 +22,8 @@ MAGIC = b"mailproof log 1\n"
 #: A file that has grown beyond this is followed by a new one.
 FILE_BYTES = 32 * 1024 * 1024
 
+#: `zlib` works without Python's lock on what is larger.
+_PIECE_BYTES = 5 * 1024
 _FRAME = struct.Struct("<II")
 _ENTRY = struct.Struct("<BII")
 
@@ -34,7 +36,17 @@ def packed(entries: Sequence[Entry]) -> bytes:
     for kind, facts, body, _ in entries:
         parts += (_ENTRY.pack(kind, len(facts), len(body)), facts, body)
     payload = b"".join(parts)
-    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+    return _FRAME.pack(len(payload), _crc_of(payload)) + payload
+
+
+def _crc_of(payload: bytes) -> int:
+    """Return the CRC-32. `zlib` lets go of Python's lock for large pieces, and to get it back takes longer than a few."""
+    if len(payload) > 32 * _PIECE_BYTES:
+        return zlib.crc32(payload)
+    crc, view = 0, memoryview(payload)
+    for at in range(0, len(payload), _PIECE_BYTES):
+        crc = zlib.crc32(view[at : at + _PIECE_BYTES], crc)
+    return crc
 
 
 def unpacked(payload: bytes) -> Iterator[Entry]:

@@ -25,12 +25,14 @@ from simulator.provider.answer import Reason, Refused
 from simulator.provider.message import (
     HEADER_LIMIT_BYTES,
     LINE_CHARS,
+    OBLIGATION_HEADER,
     Form,
     Submission,
     bounded,
     digest,
     from_bytes,
     header,
+    identifier,
     short_name,
     shortened,
 )
@@ -110,6 +112,7 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
         # The whole of them is in the body; what the ledger keeps in mind has a bound.
         headers=fields if len(canonical) <= HEADER_LIMIT_BYTES else bounded(fields),
         subject=shortened(letter.subject),
+        obligation=identifier(header(fields, OBLIGATION_HEADER)),
     )
 
 

@@ -51,6 +51,7 @@ class Connection(SMTP):
         self._wire = server.wire
         self._moved = server.moved
         self._clock = server.clock
+        self._monotonic = server.clock.monotonic
         self._loop = asyncio.get_running_loop()
         self.session = Session(self._loop)
         self.task: asyncio.Future[None] | None = None

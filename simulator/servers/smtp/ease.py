@@ -76,6 +76,18 @@ class Ease(Transaction):
         self._greeted = self._at_ease = True
         self._wait()
 
+    def data_received(self, data: bytes) -> None:
+        if self._encryption is not None:
+            self._encryption.feed(data)
+            return
+        if not self._at_ease or self._booked is not None:
+            self._inbox.feed(data)
+            return
+        try:
+            self._hear_at_ease(data)
+        except Exception:
+            self.break_down()
+
     def _take_in_clear(self, data: bytes) -> None:
         if not self._at_ease or self._booked is not None:
             self._inbox.feed(data)
@@ -198,7 +210,7 @@ class Ease(Transaction):
         )
 
     def _wait(self) -> None:
-        self._inbox.waiting_since = self._clock.monotonic()
+        self._inbox.waiting_since = self._monotonic()
 
     def _silent_account(self) -> Account | None:
         """Return the account of the attempt if nobody has anything to say in it, and replies go out as they are said.
@@ -216,6 +228,10 @@ class Ease(Transaction):
         ):
             return None
         return account
+
+    def _say_at_ease(self, reply: bytes) -> None:
+        # Nobody has closed the line: whoever does so is not at ease, or has the transport tell of it.
+        self._line.transport.write(reply)
 
     def _look(self) -> Account | None:
         """A command comes: look how SMTP is to be spoken now, then return the account as `_silent_account` does."""

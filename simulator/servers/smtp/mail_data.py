@@ -6,6 +6,7 @@ Works on whole pieces, not on lines: lines may be of any length (many real mails
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import ClassVar
 
 from simulator.provider.message import HEADER_LIMIT_BYTES
@@ -70,13 +71,29 @@ class MailData:
         return None if self.too_large else mail
 
 
-def whole_mail(data: bytes) -> bytes | None:
-    """Return the mail, if what follows DATA is one in one piece and nothing else. None: let `MailData` look."""
-    end = data.find(b"\r\n.\r\n")
-    if end < 0 or end + 5 != len(data) or data[:1] == b".":
+#: The first and the last octet of a line.
+_FIRST, _LAST = itemgetter(0), itemgetter(-1)
+
+
+def plain_mail(data: bytes) -> bytes | None:
+    """Return the mail, if what follows DATA is one in one piece with nothing else, no dot to be taken out, and sound.
+
+    None: let `MailData`, `has_bare_line_ends` and the like look. Lines are looked at all at once, by what begins and ends them: to
+    search for `CRLF .` or to count CRLF would take twice as long.
+    """
+    if not data.endswith(b"\r\n.\r\n") or b"\0" in data:
         return None
-    raw = data[:-3]
-    return raw.replace(b"\r\n.", b"\r\n") if b"\r\n." in raw else raw
+    lines = data.split(b"\n")
+    # What follows the last LF, and the line with the dot.
+    del lines[-2:]
+    if data.count(b"\r") != len(lines) + 1:
+        return None
+    try:
+        if set(map(_LAST, lines)) != {13} or 46 in map(_FIRST, lines):
+            return None
+    except IndexError:
+        return None  # There is nothing before an LF.
+    return data[:-3]
 
 
 class Chunks:

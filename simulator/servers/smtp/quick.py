@@ -17,7 +17,7 @@ from simulator.provider.message import from_bytes
 from simulator.servers.smtp.dialogue import AT_ONCE, COMMAND_LIMIT_BYTES
 from simulator.servers.smtp.ease import Ease
 from simulator.servers.smtp.envelope import Envelope
-from simulator.servers.smtp.mail_data import MailData, whole_mail
+from simulator.servers.smtp.mail_data import MailData, plain_mail
 from simulator.servers.smtp.offers import ehlo_reply, helo_reply
 from simulator.servers.smtp.syntax import LABEL_LIMIT_BYTES
 from simulator.servers.smtp.transaction import (
@@ -100,7 +100,7 @@ class QuickSession(Ease):
         self._quick.pass_by(account, self._attempt, "ehlo")
         self._noticed()
         self.session.host_name, self.session.extended_smtp = host.decode(), extended
-        self._write(self._ehlo(account) if extended else helo_reply(self.hostname))
+        self._say_at_ease(self._ehlo(account) if extended else helo_reply(self.hostname))
         return True
 
     def _ehlo(self, account: Account) -> bytes:
@@ -127,16 +127,16 @@ class QuickSession(Ease):
         if found.end() - found.end("mail") > len(b">\r\n") and not self._takes_parameters(account, found):
             return False
         if attempt.state is AttemptState.CLOSED:
-            account, attempt = self._quick.open(attempt, self._credential, self._clock.now())
+            owner, attempt = self._quick.open(attempt, self._credential, self._clock.now())
             self._attempt = attempt
-            if self._look() is not account:
+            if owner is not account:
                 return False  # Its credential belongs to another account by now.
         elif attempt.recipients or not self._is_under_way(account):
             return False
         mailbox = sender.decode()
         self._quick.mail(account, attempt, mailbox)
         self._noticed()
-        self._write(SENDER_OK)
+        self._say_at_ease(SENDER_OK)
         self._mails += 1
         self._envelope.sender = mailbox
         return True
@@ -165,7 +165,7 @@ class QuickSession(Ease):
         self._magic = account.magic
         self._quick.rcpt(account, self._attempt, recipient)
         self._noticed()
-        self._write(RECIPIENT_OK)
+        self._say_at_ease(RECIPIENT_OK)
         if recipient not in recipients:
             recipients.append(recipient)
         return True
@@ -176,8 +176,8 @@ class QuickSession(Ease):
             return False
         self._quick.data(account, self._attempt, tuple(recipients))
         self._noticed()
-        self._write(GO_AHEAD)
-        self._inbox.message_since = self._clock.monotonic()
+        self._say_at_ease(GO_AHEAD)
+        self._inbox.message_since = self._monotonic()
         self._receives = True
         return True
 
@@ -198,7 +198,7 @@ class QuickSession(Ease):
         return self._obey_plainly(account, "rset", OK)
 
     def _obey_noop(self, account: Account, found: re.Match[bytes]) -> bool:
-        self._write(OK)
+        self._say_at_ease(OK)
         return True
 
     def _obey_quit(self, account: Account, found: re.Match[bytes]) -> bool:
@@ -212,7 +212,7 @@ class QuickSession(Ease):
             return False
         self._quick.pass_by(account, self._attempt, stage)
         self._noticed()
-        self._write(usual)
+        self._say_at_ease(usual)
         return True
 
     # --- the mail -----------------------------------------------------------------------------------
@@ -221,18 +221,18 @@ class QuickSession(Ease):
         """Take in what has come of a mail, and the mail when all of it is here."""
         pieces = self._pieces
         if pieces is None:
-            raw = whole_mail(data)
-            if raw is not None and len(raw) <= self._room(account):
+            raw = plain_mail(data)
+            if raw is not None and len(raw) <= self._room(account) and self._rules.max_line_bytes is None:
                 self._take_at_ease(account, raw, data)
                 return
             pieces = self._pieces = MailData(self._size_limit())
         rest = bytearray(data)
         if pieces.feed(rest):
             raw = pieces.raw()
-            if raw is None:
-                self._hand_over(bytes(rest), whole=True)
+            self._inbox.data += rest
+            if raw is None or self._malformed(raw) is not None:
+                self._hand_over(b"", whole=True)
             else:
-                self._inbox.data += rest
                 self._take_at_ease(account, raw, b"")
             return
         if pieces.too_large:
@@ -245,14 +245,13 @@ class QuickSession(Ease):
         self._wait()
 
     def _take_at_ease(self, account: Account, raw: bytes, data: bytes) -> None:
-        """Book a mail; its answer follows when it is kept. `data`: what has come, if it came in one piece."""
+        """Book a mail that is sound; its answer follows when it is kept. `data`: what has come, if it came in one piece."""
         attempt, envelope = self._attempt, self._envelope
         acceptance = None
         if (
             account.magic is self._magic
             and self._is_under_way(account)
             and self._server.trouble_with_ledger() is None
-            and self._malformed(raw) is None
         ):
             submission = from_bytes(
                 raw,

@@ -292,6 +292,9 @@ class Transaction(Dialogue):
         attempt = self._attempt
         verdict = self._provider.submit(attempt, submission, self._clock.now())
         self._stage_now, self._usual = attempt.stage, OK
+        if verdict.accepted:
+            # The attempt is kept with its acceptance: should we die now, both are known, and that nobody was told.
+            self._provider.told(attempt, Sent.UNKNOWN, self._clock.now())
         if not verdict.accepted or await self._is_kept():
             sent = await self._deliver(verdict.answer)
         else:

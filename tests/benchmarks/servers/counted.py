@@ -129,6 +129,8 @@ async def _heard(lines: list[_Line], expected: bytes) -> None:
         line.written.clear()
 
 
+#: Into how many parts a story is cut to find the fastest: on a busy machine others make most of them longer.
+PARTS = 10
 Story = Callable[[Service, int], Awaitable[None]]
 STORIES: dict[str, Story] = {
     "SMTP, many mails a connection": smtp_many,
@@ -139,17 +141,20 @@ STORIES: dict[str, Story] = {
 
 
 async def cost_of(story: Story, ledger: Path, mails: int, *, shown: int = 0) -> Cost:
-    """Play a story twice, timed and counted. `shown`: so many functions are printed."""
+    """Play a story, timed and counted; the loop's time is that of its fastest part. `shown`: so many functions are printed."""
     here = Address(host="127.0.0.1", port=0)
     service = Service(Options(http=here, smtp=here, ledger=str(ledger)), SystemClock())
     await service.start()
     try:
         await story(service, mails // 4)
         service.store._catch_up()  # type: ignore[attr-defined] # a ledger in a file has it
-        all_s, loop_s = time.process_time(), time.thread_time()
-        await story(service, mails)
+        all_s, parts_s = time.process_time(), []
+        part = mails // PARTS
+        for _ in range(PARTS):
+            began_s = time.thread_time()
+            await story(service, part)
+            parts_s.append(time.thread_time() - began_s)
         service.store._catch_up()  # type: ignore[attr-defined]
-        loop_s = time.thread_time() - loop_s
         all_s = time.process_time() - all_s
         profile = cProfile.Profile()
         few = min(mails, 1_000)
@@ -160,7 +165,8 @@ async def cost_of(story: Story, ledger: Path, mails: int, *, shown: int = 0) -> 
         if shown:
             stats.sort_stats("ncalls").print_stats(shown)
         calls = stats.total_calls / few  # type: ignore[attr-defined] # it has it
-        return Cost(calls=calls, loop_us=loop_s / mails * 1e6, behind_us=(all_s - loop_s) / mails * 1e6)
+        behind_us = (all_s - sum(parts_s)) / mails * 1e6
+        return Cost(calls=calls, loop_us=min(parts_s) / part * 1e6, behind_us=behind_us)
     finally:
         await service.stop()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -125,6 +127,24 @@ def test_the_quick_way_to_read_headers_finds_what_the_library_finds(head: bytes)
     quickly = _read_plain(head)
 
     assert quickly in (None, _read_any(head))
+    assert read_headers(head + b"body\r\n\r\n") == _read_any(head)
+
+
+@pytest.mark.parametrize(
+    "bomb", [b"A:" + b" " * 200_000, b"A: b" + b" \t" * 100_000, b"A:" + b" b" * 100_000]
+)
+def test_blanks_that_end_in_something_odd_take_no_time(bomb: bytes) -> None:
+    """Each is tried once: quadratic, these would take hours."""
+    ((name, value),) = read_headers(bomb + b"\x01\r\n\r\n")
+
+    assert (name, value[-1]) == ("A", "\x01")
+
+
+@pytest.mark.parametrize("size", [0, 2_047, 2_048, 4_096, 70_000])
+def test_a_digest_is_that_of_all_bytes(size: int) -> None:
+    raw = bytes(range(256)) * 300
+
+    assert digest(raw[:size]) == sha256(raw[:size]).hexdigest()
 
 
 def test_nearly_every_mail_is_read_in_the_quick_way() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.servers.smtp.mail_data import Chunks, MailData, has_bare_line_ends, has_longer_line
+from simulator.servers.smtp.mail_data import (
+    Chunks,
+    MailData,
+    has_bare_line_ends,
+    has_longer_line,
+    plain_mail,
+)
 from tests.simulator.servers.smtp.bodies import BODIES, transparent
 
 
@@ -85,3 +91,27 @@ def test_chunks_beyond_the_limit_cost_no_memory() -> None:
     assert chunks.too_large
     assert chunks.raw() is None
     assert chunks.head() == b""
+
+
+LINES = st.lists(
+    st.sampled_from([b"", b".", b"..", b"x", b".x", b"Subject: x", b"\r", b"\n", b"\0", b"a\rb", b"a\nb", b"\r.", b"\n."]),
+    max_size=6,
+)  # fmt: skip
+
+
+@given(lines=LINES, end=st.sampled_from([b".\r\n", b".\r\n", b".\r\n", b"", b"\n.\n", b".\r\nQUIT\r\n"]))
+def test_a_plain_mail_is_what_is_found_piece_by_piece(lines: list[bytes], end: bytes) -> None:
+    """And sound; of whatever has a dot to be taken out, or is not sound, nothing is said."""
+    data = b"".join(line + b"\r\n" for line in lines) + end
+    raw = plain_mail(data)
+
+    mail, rest = MailData(1_000), bytearray(data)
+    if raw is not None:
+        assert mail.feed(rest)
+        assert mail.raw() == raw
+        assert not rest
+        assert not has_bare_line_ends(raw)
+        assert b"\0" not in raw
+    elif lines and end == b".\r\n":
+        odd = data[:-3]
+        assert has_bare_line_ends(odd) or b"\0" in odd or b"\r\n." in b"\r\n" + odd
