@@ -1,33 +1,94 @@
 """The HTTP wire: one POST per mail, and the look-up of what the provider knows.
 
-No redirects, no hidden retries of a mail: `http_lines` sends a request once.
+One session, no redirects, no hidden retries (aiohttp repeats only idempotent methods, POST is none). The request
+body is a generator of ours, so we know exactly when the last byte is let go.
 Must not hold: what a code means (`policy.classify`), when to try again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable, Iterable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
-from urllib.parse import urlencode
+
+import aiohttp
 
 from reference_sender.life import Docket, Parcel
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
-from reference_sender.transports.http_line import Answer, Broken, Progress
-from reference_sender.transports.http_lines import EXPECTED, LineOptions, Lines, field
 
+_CHUNK_OCTETS = 64 * 1024
+_MAX_ANSWER_OCTETS = 1024 * 1024
 _KEPT_ANSWER_CHARS = 2_000
+
+#: What may go wrong on the wire; anything else is a mistake of ours.
+EXPECTED = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions(LineOptions):
+class HttpOptions:
     """Where the provider is and how it wants to be asked."""
 
+    url: str  # like https://api.provider.example
+    api_key: str = ""  # without one the Authorization header is left out
     path: str = "/v1/emails"
     key_header: str = "Idempotency-Key"
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 30.0
+    total_timeout_s: float = 60.0
+    connections: int = 8
+    # A request on a kept-alive connection that the provider is just closing ends in doubt. Where doubt costs a
+    # person's time (no keys), a fresh connection per mail is the better price.
+    keep_alive: bool = True
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one attempt got; the only thing that outlives an exception."""
+
+    phase: Phase = Phase.CONNECT
+    withdrawn: bool = False
+
+
+class _Client:
+    """One aiohttp session, made when the first request needs it (it must be born inside the loop)."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._session: aiohttp.ClientSession | None = None
+
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            o = self._options
+            headers = {"User-Agent": "reference-sender"}
+            if o.api_key:
+                headers["Authorization"] = f"Bearer {o.api_key}"
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=o.connections, force_close=not o.keep_alive),
+                timeout=aiohttp.ClientTimeout(
+                    total=o.total_timeout_s,
+                    sock_connect=o.connect_timeout_s,
+                    sock_read=o.read_timeout_s,
+                    # aiohttp rounds deadlines above 5 seconds up to whole seconds; the lease counts on the exact one.
+                    ceil_threshold=float("inf"),
+                ),
+                headers=headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+    def url(self) -> str:
+        return self._options.url.rstrip("/") + self._options.path
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
 
 class HttpTransport:
@@ -35,41 +96,48 @@ class HttpTransport:
 
     def __init__(self, options: HttpOptions) -> None:
         self._options = options
-        self._lines = Lines(options)
-        # All of the head but the key and the length; it is the same for every mail.
-        self._head = self._lines.head("POST", options.path) + field("Content-Type", "application/json")
+        self._client = _Client(options)
 
     async def send(
         self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
     ) -> Evidence:
-        """Make one attempt. `point_of_no_return` is awaited before the first byte; False stops the attempt."""
+        """Make one attempt. `point_of_no_return` is awaited before the first body byte; False stops the attempt."""
         progress = Progress()
+        body = request_body(parcel)
         try:
-            body = request_body(parcel)
-            head = self._head + field(self._options.key_header, key) + length_of(body)
-            answer = await self._lines.ask(head, body, progress, point_of_no_return)
+            async with self._client.session().post(
+                self._client.url(),
+                data=let_go(body, progress, point_of_no_return),
+                headers={
+                    self._options.key_header: key,
+                    "Content-Type": "application/json",
+                    # Given, or aiohttp would send the generator in chunks.
+                    "Content-Length": str(len(body)),
+                },
+                allow_redirects=False,
+            ) as response:
+                content = await read_answer(response)
+                retry_after = response.headers.get("Retry-After")
+                limits = limits_in(response.headers.items())
+                return evidence_of(
+                    response.status, retry_after, content, parcel, progress.phase, limits=limits
+                )
         except EXPECTED as error:
-            return no_answer(error, progress)
-        return evidence_of(
-            answer.status,
-            answer.header("retry-after"),
-            answer.body,
-            parcel,
-            progress.phase,
-            limits=limits_in(answer.headers),
-        )
+            trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
+            return Evidence(
+                wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=type(error).__name__
+            )
 
     async def close(self) -> None:
-        """Hang up; attempts under way break off."""
-        await self._lines.close()
+        """Close the session; attempts under way break off."""
+        await self._client.close()
 
 
 class HttpLookup:
     """Asks the provider whether it knows a mail, by key and then by Message-ID."""
 
     def __init__(self, options: HttpOptions) -> None:
-        self._options = options
-        self._lines = Lines(options)
+        self._client = _Client(options)
 
     async def find(self, docket: Docket) -> LookedUp:
         """What the provider knows about this (key, recipient)."""
@@ -78,29 +146,23 @@ class HttpLookup:
                 ("idempotency_key", docket.idempotency_key),
                 ("message_id", docket.message_id),
             ):
-                answer = await self._get(f"{self._options.path}?{urlencode({parameter: value})}")
-                if answer.status != 200:
-                    return Unavailable(reason=f"the look-up answers {answer.status}")
-                for entry in json.loads(answer.body)["data"]:
+                async with self._client.session().get(
+                    self._client.url(), params={parameter: value}, allow_redirects=False
+                ) as response:
+                    content = await read_answer(response)
+                    if response.status != 200:
+                        return Unavailable(reason=f"the look-up answers {response.status}")
+                    entries = json.loads(content)["data"]
+                for entry in entries:
                     if is_ours(entry, docket, parameter, value):
                         return Found(provider_id=_storable(str(entry["id"])))
         except (*EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
             return Unavailable(reason=f"the look-up fails ({trouble_of(error)})")
         return NotFound()
 
-    async def _get(self, path: str) -> Answer:
-        head = self._lines.head("GET", path) + b"\r\n"
-        try:
-            return await self._lines.ask(head, b"", Progress())
-        except Broken as broken:
-            # A question may be asked again (RFC 9110 section 9.2.2): a kept connection may just have been closed.
-            if broken.trouble not in ("eof", "reset"):
-                raise
-            return await self._lines.ask(head, b"", Progress())
-
     async def close(self) -> None:
-        """Hang up."""
-        await self._lines.close()
+        """Close the session."""
+        await self._client.close()
 
 
 def is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
@@ -112,31 +174,40 @@ def is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
     return docket.recipient.lower() in [str(address).lower() for address in accepted]
 
 
-_quoted = json.encoder.encode_basestring_ascii
-"""A text as it stands in a JSON document."""
-
-
 def request_body(parcel: Parcel) -> bytes:
     """The JSON document of one mail."""
-    # By hand: the encoder would look for something to quote in a long text that holds nothing of the kind.
-    return b'{"from": %b, "to": [%b], "raw": "%b"}' % (
-        _quoted(parcel.sender).encode(),
-        _quoted(parcel.recipient).encode(),
-        base64.b64encode(parcel.raw),
-    )
+    return json.dumps(
+        {
+            "from": parcel.sender,
+            "to": [parcel.recipient],
+            "raw": base64.b64encode(parcel.raw).decode("ascii"),
+        }
+    ).encode()
 
 
-def length_of(body: bytes) -> bytes:
-    """The last field of a head, and the empty line behind it."""
-    return b"Content-Length: %d\r\n\r\n" % len(body)
+async def let_go(
+    body: bytes, progress: Progress, point_of_no_return: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """Let the bytes of a request go, piece by piece, and note when the last one may have left."""
+    # aiohttp asks for the first chunk when it has a connection.
+    progress.phase = Phase.BODY
+    if not await point_of_no_return():
+        progress.withdrawn = True
+        raise ConnectionAbortedError("the attempt was withdrawn")
+    for start in range(0, len(body), _CHUNK_OCTETS):
+        if start + _CHUNK_OCTETS >= len(body):
+            progress.phase = Phase.SENT
+        yield body[start : start + _CHUNK_OCTETS]
 
 
-def no_answer(error: BaseException, progress: Progress) -> Evidence:
-    """What an attempt without a whole answer has seen."""
-    trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
-    return Evidence(
-        wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=str(error) or type(error).__name__
-    )
+async def read_answer(response: aiohttp.ClientResponse) -> bytes:
+    """Read an answer to its end; one that does not end is trouble."""
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_OCTETS):
+        content += chunk
+        if len(content) > _MAX_ANSWER_OCTETS:
+            raise aiohttp.ClientPayloadError("the answer does not end")
+    return bytes(content)
 
 
 def limits_in(headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -166,7 +237,7 @@ def evidence_of(
         provider_id=(_storable(provider_id) or None)
         if isinstance(provider_id, str) and provider_id.strip()
         else None,
-        problem=_problem(told) if status >= 400 else None,
+        problem=_problem(told),
         recipient_code=_code_of_recipient(told, parcel.recipient),
     )
 
@@ -222,16 +293,24 @@ def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:
     return None
 
 
-def trouble_of(error: BaseException) -> str:
-    """The name of a trouble, for people and tables."""
-    if isinstance(error, Broken):
-        return error.trouble
-    return next((name for kind, name in _TROUBLES if isinstance(error, kind)), type(error).__name__)
-
-
 # Most telling first: a subclass before its parents.
 _TROUBLES: tuple[tuple[type[BaseException], str], ...] = (
-    (TimeoutError, "timeout"),
-    (ConnectionError, "reset"),
+    (asyncio.TimeoutError, "timeout"),
+    (aiohttp.ClientConnectorDNSError, "name not found"),
+    (aiohttp.ClientConnectorCertificateError, "tls"),
+    (aiohttp.ClientSSLError, "tls"),
+    (ssl.SSLError, "tls"),
+    (aiohttp.ClientConnectorError, "no connection"),
+    (aiohttp.ServerDisconnectedError, "eof"),
+    (aiohttp.ClientPayloadError, "truncated"),
+    (aiohttp.ClientResponseError, "garbled"),
+    (ConnectionResetError, "reset"),
+    (BrokenPipeError, "reset"),
+    (aiohttp.ClientOSError, "reset"),
     (ValueError, "garbled"),
 )
+
+
+def trouble_of(error: BaseException) -> str:
+    """The name of a trouble, for people and tables."""
+    return next((name for kind, name in _TROUBLES if isinstance(error, kind)), type(error).__name__)

@@ -18,17 +18,18 @@ from reference_sender.life import Parcel
 from reference_sender.policy.batches import BatchEvidence
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.transports.http import (
+    EXPECTED,
     HttpOptions,
     HttpTransport,
+    Progress,
     document_of,
     evidence_of,
     is_status,
-    length_of,
+    let_go,
     limits_in,
-    no_answer,
+    read_answer,
+    trouble_of,
 )
-from reference_sender.transports.http_line import Progress
-from reference_sender.transports.http_lines import EXPECTED, field
 
 _KEPT_ANSWER_CHARS = 2_000
 
@@ -59,7 +60,7 @@ class HttpBatchTransport(HttpTransport):
         super().__init__(options)
         self.most = most
         """So many mails go together at most."""
-        self._batch_head = self._lines.head("POST", path) + field("Content-Type", "application/json")
+        self._batch_url = options.url.rstrip("/") + path
 
     async def send(
         self, parcel: Parcel, *, key: str, point_of_no_return: Callable[[], Awaitable[bool]]
@@ -77,19 +78,28 @@ class HttpBatchTransport(HttpTransport):
     ) -> BatchEvidence:
         """Make one attempt for all of them. `point_of_no_return` is awaited once; False stops all of them."""
         progress = Progress()
+        body = batch_body(parcels, keys)
         try:
-            body = batch_body(parcels, keys)
-            # No key for the whole: it would bind the mails to each other, and each has its own.
-            answer = await self._lines.ask(
-                self._batch_head + length_of(body), body, progress, point_of_no_return
-            )
+            async with self._client.session().post(
+                self._batch_url,
+                data=let_go(body, progress, point_of_no_return),
+                # No key for the whole: it would bind the mails to each other, and each has its own.
+                headers={"Content-Type": "application/json", "Content-Length": str(len(body))},
+                allow_redirects=False,
+            ) as response:
+                content = await read_answer(response)
+                retry_after = response.headers.get("Retry-After")
+                seen_of_all = evidence_of_batch(
+                    response.status, retry_after, content, parcels, progress.phase
+                )
+                # They are about the provider, whatever became of each mail.
+                return _with_limits(seen_of_all, limits_in(response.headers.items()))
         except EXPECTED as error:
-            return BatchEvidence(items=(no_answer(error, progress),) * len(parcels), whole=True)
-        seen = evidence_of_batch(
-            answer.status, answer.header("retry-after"), answer.body, parcels, progress.phase
-        )
-        # They are about the provider, whatever became of each mail.
-        return _with_limits(seen, limits_in(answer.headers))
+            trouble = "withdrawn" if progress.withdrawn else trouble_of(error)
+            seen = Evidence(
+                wire=Wire.HTTP, phase=progress.phase, trouble=trouble, answer=type(error).__name__
+            )
+            return BatchEvidence(items=(seen,) * len(parcels), whole=True)
 
 
 def _with_limits(seen: BatchEvidence, limits: tuple[tuple[str, str], ...]) -> BatchEvidence:

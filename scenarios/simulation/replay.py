@@ -38,7 +38,7 @@ from simulator import __version__
 
 SCHEMA = "mailproof-replay/1"
 #: What else decides the bytes on the wire: named when a trace differs.
-LIBRARIES = ("aiohttp", "httptools", "aiosmtplib", "aiosmtpd", "uvicorn", "starlette", "sqlalchemy")
+LIBRARIES = ("aiohttp", "aiosmtplib", "aiosmtpd", "uvicorn", "starlette", "sqlalchemy")
 
 
 class ReplayError(Exception):

@@ -6,8 +6,8 @@
         world.start_sender("worker 1", crash=CrashPoint("commit", "unreported", 2))
         world.run(until=lambda: ...)
 
-Everything inside is the real thing: the simulator with uvicorn and aiosmtpd, the sender with httptools,
-aiosmtplib and SQLAlchemy on SQLite. Nothing here judges.
+Everything inside is the real thing: the simulator with uvicorn and aiosmtpd, the sender with aiohttp, aiosmtplib
+and SQLAlchemy on SQLite. Nothing here judges.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 Every contender is one process that hands over so many mails of 1 KB to the same Starlette route with a dictionary of keys;
 rounds are interleaved. *raw loop*: bytes on 50 connections and no database; *client*: the sender's HTTP client and no
-database; *pgqueuer*: with the HTTP client that its users would take, and with the sender's. Rates are counted at the provider, from its first mail to its last. Loopback, everything shares the cores: read
+database. Rates are counted at the provider, from its first mail to its last. Loopback, everything shares the cores: read
 the ratios; beside the ratio of rates stands that of CPU time a mail, which is steadier on a busy machine.
 PostgreSQL at MAILPROOF_POSTGRES_URL or localhost.
 """
@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def missing_of(*packages: str) -> str:
 def contenders() -> list[Contender]:
     """Whom we compare."""
     queue = Contender(
-        label="pgqueuer, aiohttp",
+        label="pgqueuer",
         run="pgqueuer",
         database="postgresql",
         fill=filling.pgqueuer,
@@ -139,7 +139,6 @@ def contenders() -> list[Contender]:
             target="≥ 0.45 × raw, ≥ 2 × pgqueuer",
         ),
         Contender(label="reference sender, MariaDB", run="outbox", database="mysql", fill=filling.outbox),
-        replace(queue, label="pgqueuer, the sender's client", run="pgqueuer_with_ours", rates=[], cpu_us=[]),
         queue,
     ]
 

@@ -61,7 +61,7 @@ class Head:
     """What of it came in one piece with the head; of a look-up, what it found."""
     closes: bool = False
     flaw: str = ""
-    """What the sender calls the trouble with the body."""
+    """What the sender's library calls the trouble with the body."""
     is_followed: bool = False
     """Behind it comes something that nobody asked for."""
     limits: tuple[tuple[str, str], ...] = ()
@@ -74,7 +74,7 @@ BIT = b""
 PIECE_BYTES = 64 * 1024
 #: Header lines that every answer has: only their length counts here.
 _FIELDS = (b"date: Thu, 01 Jan 2026 00:00:00 GMT",)
-#: What the sender makes of a body that it cannot unpack, or that does not go on.
+#: What aiohttp makes of a body that it cannot unpack, or that does not go on.
 _FLAWS: dict[Flaw | Chunks, str] = {
     Flaw.CHECKSUM: "truncated",
     Flaw.JUNK: "truncated",

@@ -20,10 +20,12 @@ from reference_sender.policy.settings import Settings
 from reference_sender.transports import http as over_http
 from reference_sender.transports import smtp as over_smtp
 from reference_sender.transports import smtp_replies
-from reference_sender.transports.http_lines import KEPT_S
 from scenarios.simulation.byteless.http import BIT, Get, Head, Post
 from scenarios.simulation.byteless.line import TURN, End, Expired, Line
 from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
+
+#: So long the HTTP client keeps a connection that nobody uses, in seconds (aiohttp's `keepalive_timeout`).
+KEPT_S = 15.0
 
 Point = Callable[[], Awaitable[bool]]
 
@@ -62,7 +64,7 @@ class _HttpClient:
         self._tidies = False
 
     async def ask(
-        self, request: Post | Get, let_go: Callable[[Line], Awaitable[None]] | None = None
+        self, request: Post | Get, let_go: Callable[[], Awaitable[None]] | None = None
     ) -> tuple[Head, Any]:
         """Ask, and return head and body of the answer. Raises `Broken`. `let_go` is awaited before the request leaves."""
         deadline = self._exchange.time() + self._settings.total_timeout_s
@@ -70,9 +72,7 @@ class _HttpClient:
         good = False
         try:
             if let_go is not None:
-                await let_go(line)
-            elif not line.is_open:
-                raise Broken("eof")
+                await let_go()
             line.tell(request)
             head, body = await self._answer(line, deadline)
             good = line.is_open and not (head.closes or head.is_followed) and self._keeps
@@ -93,6 +93,9 @@ class _HttpClient:
             raise Broken("reset")
         if head.flaw:
             raise Broken(head.flaw)
+        if head.is_followed and not self._keeps:
+            # Behind an answer that is the last one there must not be another; elsewhere it is thrown away.
+            raise Broken("garbled")
         body = head.body
         if not body and head.size:
             body = await self._hear(line, deadline)
@@ -149,14 +152,12 @@ class HttpTransport:
     async def send(self, parcel: Parcel, *, key: str, point_of_no_return: Point) -> Evidence:
         phase, withdrawn = Phase.CONNECT, False
 
-        async def let_go(line: Line) -> None:
+        async def let_go() -> None:
             nonlocal phase, withdrawn
             phase = Phase.BODY
             if not await point_of_no_return():
                 withdrawn = True
                 raise Broken("withdrawn")
-            if not line.is_open:
-                raise Broken("eof")
             phase = Phase.SENT
 
         try:
@@ -197,7 +198,7 @@ class HttpLookup:
         try:
             return await self._client.ask(request)
         except Broken as broken:
-            # As the original does if the line breaks before there is an answer.
+            # The original's library repeats a GET once if the line breaks before there is an answer.
             if str(broken) not in ("eof", "reset"):
                 raise
             return await self._client.ask(request)

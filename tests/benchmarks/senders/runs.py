@@ -17,9 +17,6 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from reference_sender.transports.http_line import Progress
-from reference_sender.transports.http_lines import LineOptions, Lines
-
 RAW = b"Subject: x\r\n\r\n" + b"x" * 76 + b"\r\n" * 1 + b"y" * 900
 
 
@@ -69,31 +66,24 @@ async def raw(url: str, count: int, concurrency: int, _database: str) -> float:
 
 async def client(url: str, count: int, concurrency: int, _database: str) -> float:
     """The HTTP client of the sender in a plain loop."""
+    import aiohttp
+
     numbers = iter(range(count))
-    lines, post = _post_of_sender(url, concurrency)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session:
 
-    async def line() -> None:
-        for number in numbers:
-            await post(number)
+        async def line() -> None:
+            for number in numbers:
+                async with session.post(
+                    f"{url}/v1/emails",
+                    data=body_of(number),
+                    headers={"Idempotency-Key": f"k{number}", "Content-Type": "application/json"},
+                ) as answer:
+                    assert answer.status == 200
+                    await answer.read()
 
-    began_s = cpu_s()
-    await asyncio.gather(*(line() for _ in range(concurrency)))
-    await lines.close()
+        began_s = cpu_s()
+        await asyncio.gather(*(line() for _ in range(concurrency)))
     return began_s
-
-
-def _post_of_sender(url: str, concurrency: int) -> tuple[Lines, Callable[[int], Awaitable[None]]]:
-    """The sender's own HTTP client."""
-    lines = Lines(LineOptions(url=url, connections=concurrency))
-    head = lines.head("POST", "/v1/emails") + b"Content-Type: application/json\r\n"
-
-    async def post(number: int) -> None:
-        body = body_of(number)
-        fields = b"Idempotency-Key: k%d\r\nContent-Length: %d\r\n\r\n" % (number, len(body))
-        answer = await lines.ask(head + fields, body, Progress())
-        assert answer.status == 200
-
-    return lines, post
 
 
 async def outbox(url: str, count: int, concurrency: int, database: str) -> float:
@@ -129,12 +119,21 @@ def _is_done(store: object) -> bool:
 
 
 async def pgqueuer(url: str, count: int, concurrency: int, database: str) -> float:
-    """A queue on PostgreSQL with the HTTP client that its users would take."""
+    """A queue on PostgreSQL with the sender's HTTP client."""
     import aiohttp
+    import asyncpg  # type: ignore[import-not-found,import-untyped,unused-ignore] # extra `bench`
+    from pgqueuer import PgQueuer  # type: ignore[import-not-found,unused-ignore] # extra `bench`
+    from pgqueuer.db import AsyncpgPoolDriver  # type: ignore[import-not-found,unused-ignore] # extra `bench`
+    from pgqueuer.types import QueueExecutionMode  # type: ignore[import-not-found,unused-ignore] # extra `bench`
 
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session:
+    async with (
+        asyncpg.create_pool(database) as pool,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session,
+    ):
+        queue = PgQueuer(AsyncpgPoolDriver(pool))
 
-        async def post(number: int) -> None:
+        async def send(job: object) -> None:
+            number = int(getattr(job, "payload", b"0") or b"0")
             async with session.post(
                 f"{url}/v1/emails",
                 data=body_of(number),
@@ -142,29 +141,6 @@ async def pgqueuer(url: str, count: int, concurrency: int, database: str) -> flo
             ) as answer:
                 assert answer.status == 200
                 await answer.read()
-
-        return await _worked_off(database, post)
-
-
-async def pgqueuer_with_ours(url: str, count: int, concurrency: int, database: str) -> float:
-    """The same with the sender's HTTP client."""
-    lines, post = _post_of_sender(url, concurrency)
-    began_s = await _worked_off(database, post)
-    await lines.close()
-    return began_s
-
-
-async def _worked_off(database: str, post: Callable[[int], Awaitable[None]]) -> float:
-    import asyncpg  # type: ignore[import-not-found,import-untyped,unused-ignore] # extra `bench`
-    from pgqueuer import PgQueuer  # type: ignore[import-not-found,unused-ignore] # extra `bench`
-    from pgqueuer.db import AsyncpgPoolDriver  # type: ignore[import-not-found,unused-ignore] # extra `bench`
-    from pgqueuer.types import QueueExecutionMode  # type: ignore[import-not-found,unused-ignore] # extra `bench`
-
-    async with asyncpg.create_pool(database) as pool:
-        queue = PgQueuer(AsyncpgPoolDriver(pool))
-
-        async def send(job: object) -> None:
-            await post(int(getattr(job, "payload", b"0") or b"0"))
 
         queue.entrypoint("send")(send)
         began_s = cpu_s()
@@ -177,7 +153,6 @@ RUNS: dict[str, Callable[[str, int, int, str], Awaitable[float]]] = {
     "client": client,
     "outbox": outbox,
     "pgqueuer": pgqueuer,
-    "pgqueuer_with_ours": pgqueuer_with_ours,
 }
 
 
