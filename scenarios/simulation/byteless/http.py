@@ -24,7 +24,7 @@ from simulator.dialects.native.lookup import as_json
 from simulator.dialects.native.odd import odd
 from simulator.dialects.native.ratelimit import rate_fields
 from simulator.dialects.native.request import read
-from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words
+from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words, spoken
 from simulator.provider.dress import Chunked, Chunks, Doubled, Dress, Dripped, Flaw, Gzipped, Odd
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.lookup import Query
@@ -224,6 +224,7 @@ class HttpDoor:
             return True
         voice, sent = DoorVoice(self._at, self._line, attempt), Sent.NOTHING
         if rest is not None:
+            attempt.answer = spoken(rest)
             sent = yield from deliver(rest, attempt, voice, self._line, half_closes=False)
         provider.told(attempt, sent, self._at.now, answer=voice.said)
         self._line.end(End.FIN)
