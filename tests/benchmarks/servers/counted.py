@@ -180,7 +180,7 @@ def measure_calls(folder: Path, *, mails: int = 10_000) -> None:
 
             run = uvloop.run
         except ImportError:
-            run = asyncio.run  # type: ignore[assignment]
+            run = asyncio.run  # type: ignore[assignment] # called alike, typed otherwise
         cost = run(cost_of(story, folder / f"{story.__name__}.db", mails))
         table.add_row(name, f"{cost.calls:,.0f}", f"{cost.loop_us:,.0f}", f"{cost.behind_us:,.0f}")
     Console(width=110).print(table)
