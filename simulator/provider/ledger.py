@@ -20,6 +20,7 @@ from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.message import Dsn, Form
 from simulator.provider.search import Search, bare, folded
+from simulator.provider.seen import Seen
 
 #: So many of the newest mails, attempts and decisions are held in memory; older ones are the store's.
 WINDOW = 5_000
@@ -286,6 +287,10 @@ class Ledger:
     _by_recipient: dict[str, list[Acceptance]] = field(default_factory=dict)
     _copies: dict[str, int] = field(default_factory=dict)
     _newest: int = 0
+    _has_former: bool = False
+    """There were acceptances that this process has not seen."""
+    _gone: Seen | None = None
+    """The keys of those that it has seen and let go; None: none had any."""
     _weight: int = 0
     _weighed: dict[str, int] = field(default_factory=dict)
     """What the heavy ones weigh, by their ids."""
@@ -294,6 +299,8 @@ class Ledger:
         """Enter an acceptance. Ids are unique by construction."""
         assert acceptance.id not in self._by_id, f"acceptance {acceptance.id} booked twice"
         self.acceptances.append(acceptance)
+        if acceptance.number != self._newest + 1:
+            self._has_former = True
         self._newest = acceptance.number
         self._copies[acceptance.sha256] = self._copies.get(acceptance.sha256, 0) + 1
         self._by_id[acceptance.id] = acceptance
@@ -326,7 +333,10 @@ class Ledger:
         known = self._by_key.get(key)
         if known is not None:
             return known[-1]
-        found = self.past.with_key(self.account, key) if self.has_older else ()
+        # A key is new nearly always: the past, which may be busy, is not asked in vain.
+        if not self._has_former and (self._gone is None or key not in self._gone):
+            return None
+        found = self.past.with_key(self.account, key)
         return found[-1] if found else None
 
     def with_message_id(self, message_id: str) -> list[Acceptance]:
@@ -371,6 +381,10 @@ class Ledger:
         for each in gone:
             self._weight -= self._weighed.pop(each.id, 0)
             del self._by_id[each.id]
+            if each.key is not None:
+                if self._gone is None:
+                    self._gone = Seen()
+                self._gone.add(each.key)
             copies = self._copies[each.sha256] = self._copies[each.sha256] - 1
             if not copies:
                 del self._copies[each.sha256]

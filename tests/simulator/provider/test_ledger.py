@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -145,3 +146,20 @@ def test_the_latest_with_a_key_is_found_in_the_past() -> None:
     found = only.latest_with_key("old")
     assert found is not None
     assert found.number == 2
+
+
+def test_the_past_is_not_asked_for_a_key_that_never_was() -> None:
+    """As long as all acceptances have passed through here; then a new key costs no look into a store."""
+    past = Kept(*MAILS)
+    book = grown(past, *MAILS)
+
+    assert book.has_older
+    assert [book.latest_with_key(f"new-{n}") for n in range(100)] == [None] * 100
+    assert past.asked == 0
+    own = grown(past, *(replace(each, key=f"own-{each.number}") for each in MAILS))
+    assert own.latest_with_key("own-1") is None
+    assert past.asked == 1
+
+    restarted = grown(past, *MAILS[5:])
+    assert restarted.latest_with_key("new") is None
+    assert past.asked == 2
