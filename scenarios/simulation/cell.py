@@ -277,8 +277,7 @@ def play(
 def _lay_out(cell: Cell, shape: Shape, sender: WorldSender, disk: Disk) -> None:
     """Put the disk into the state before the storm: empty for a story of the application, else enqueued."""
     if not disk.has("empty"):
-        for old in disk.path.parent.glob(disk.path.name + "*"):
-            old.unlink()
+        disk.wipe()
         sender.prepare()
         disk.keep("empty")
     if cell.victim == "application":

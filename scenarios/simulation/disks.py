@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from scenarios.simulation.loop import OWNER
-from scenarios.simulation.processes import Killed, Process, Watcher
+from scenarios.simulation.processes import Killed, Perishable, Process, Watcher
 from simulator.provider.provider import Record
 from simulator.store.memory import MemoryStore
 
@@ -31,7 +31,7 @@ def commits() -> int:
     return _commits
 
 
-class _Kind(Enum):
+class Kind(Enum):
     """What a statement is for the world, by its first word."""
 
     BUSY_TIMEOUT = "sets how long to wait for a lock"
@@ -43,39 +43,40 @@ class _Kind(Enum):
 
 
 _WORDS = (
-    (("COMMIT", "END"), _Kind.COMMITS),
-    (("ROLLBACK",), _Kind.ROLLS_BACK),
-    (("SELECT",), _Kind.READS),
-    (("INSERT", "UPDATE", "DELETE", "REPLACE"), _Kind.WRITES),
+    (("COMMIT", "END"), Kind.COMMITS),
+    (("ROLLBACK",), Kind.ROLLS_BACK),
+    (("SELECT",), Kind.READS),
+    (("INSERT", "UPDATE", "DELETE", "REPLACE"), Kind.WRITES),
 )
 
 
 @lru_cache(maxsize=1024)
-def _kind_of(sql: str) -> _Kind:
+def kind_of(sql: str) -> Kind:
     word = sql.lstrip()[:8].upper()
     if word.startswith("PRAGMA") and "busy_timeout" in sql and "=" in sql:
-        return _Kind.BUSY_TIMEOUT
-    return next((kind for words, kind in _WORDS if word.startswith(words)), _Kind.OTHER)
+        return Kind.BUSY_TIMEOUT
+    return next((kind for words, kind in _WORDS if word.startswith(words)), Kind.OTHER)
 
 
 class WorldCursor(sqlite3.Cursor):
     """A cursor whose statements are crash points."""
 
+    owner: Passing
+    """Whose connection it is of."""
+
     def execute(self, sql: str, *parameters: Any) -> Any:
-        return self.connection.passing(sql, super().execute, sql, *parameters)  # type: ignore[attr-defined] # ours
+        return self.owner.passing(sql, super().execute, sql, *parameters)
 
     def executemany(self, sql: str, *parameters: Any) -> Any:
-        return self.connection.passing(sql, super().executemany, sql, *parameters)  # type: ignore[attr-defined] # ours
+        return self.owner.passing(sql, super().executemany, sql, *parameters)
 
     def executescript(self, script: str) -> Any:
-        connection = self.connection
-        assert isinstance(connection, WorldConnection)
         # It commits what is open, and whatever it finds in the script.
-        return connection.committing(lambda: super(WorldCursor, self).executescript(script))
+        return self.owner.committing(lambda: super(WorldCursor, self).executescript(script))
 
 
-class WorldConnection(sqlite3.Connection):
-    """A connection that belongs to a process."""
+class Passing:
+    """What every connection of a process has in common: its statements and commits are crash points."""
 
     process: Process | None = None
     cursors: list[weakref.ref[sqlite3.Cursor]]
@@ -84,9 +85,14 @@ class WorldConnection(sqlite3.Connection):
     _rows_changed = 0
     """How many rows it had changed when that was told last."""
 
+    def real(self) -> sqlite3.Connection:
+        """The connection that the statements go to."""
+        raise NotImplementedError
+
     def cursor(self, factory: Any = None) -> Any:
         self._alive()
-        cursor = super().cursor(WorldCursor)
+        cursor = sqlite3.Connection.cursor(self.real(), WorldCursor)
+        cursor.owner = self
         self.cursors.append(weakref.ref(cursor))
         return cursor
 
@@ -107,36 +113,37 @@ class WorldConnection(sqlite3.Connection):
         return cursor.execute(sql, *parameters)
 
     def rollback(self) -> None:
-        super().rollback()
+        sqlite3.Connection.rollback(self.real())
         self._written = ()
 
     def commit(self) -> None:
-        if self.in_transaction:
-            self.committing(super().commit)
+        real = self.real()
+        if real.in_transaction:
+            self.committing(lambda: sqlite3.Connection.commit(real))
         else:
-            super().commit()
+            sqlite3.Connection.commit(real)
 
     def passing(self, sql: str, act: Callable[..., Any], *arguments: Any) -> Any:
         """Run a statement with a crash point on either side."""
-        kind = _kind_of(sql)
-        if kind is _Kind.BUSY_TIMEOUT:
-            return act_without_waiting(self, lambda: act(*arguments))
-        if kind is _Kind.COMMITS:
+        kind = kind_of(sql)
+        if kind is Kind.BUSY_TIMEOUT:
+            return act_without_waiting(self.real(), lambda: act(*arguments))
+        if kind is Kind.COMMITS:
             return self.committing(lambda: act(*arguments))
         process = self.process
         if process is None:
             return act(*arguments)
         process.passes("sql", "before")
         done = act(*arguments)
-        is_over = not self.in_transaction
-        if is_over and kind not in (_Kind.READS, _Kind.ROLLS_BACK):
+        is_over = not self.real().in_transaction
+        if is_over and kind not in (Kind.READS, Kind.ROLLS_BACK):
             # Whatever it was, it is durable already.
             self._changed()
         if process.watcher is not None:
-            if kind is _Kind.WRITES:
+            if kind is Kind.WRITES:
                 self._written = (*self._written, sql)
             if is_over:
-                self._tell(process, rolled_back=kind is _Kind.ROLLS_BACK)
+                self._tell(process, rolled_back=kind is Kind.ROLLS_BACK)
         process.passes("sql", "after")
         return done
 
@@ -157,9 +164,9 @@ class WorldConnection(sqlite3.Connection):
 
     def _tell(self, process: Process, *, rolled_back: bool = False) -> None:
         written, self._written = self._written, ()
-        before, self._rows_changed = self._rows_changed, self.total_changes
+        before, self._rows_changed = self._rows_changed, self.real().total_changes
         # A statement that may write and finds nothing to write is committed like any other, and is no news.
-        is_news = bool(written) and self.total_changes != before
+        is_news = bool(written) and self._rows_changed != before
         if is_news and not rolled_back and process.watcher is not None:
             process.watcher.committed(process, written)
 
@@ -171,24 +178,55 @@ class WorldConnection(sqlite3.Connection):
         if self.process is not None and self.process.dead:
             self.process.passes("sql", "after death")
 
+    def _let_go(self) -> None:
+        """Close the cursors (an open SELECT keeps its lock), and roll back what is open."""
+        for known in self.cursors:
+            if (cursor := known()) is not None:
+                cursor.close()
+        sqlite3.Connection.rollback(self.real())
+
+
+class WorldConnection(Passing, sqlite3.Connection):
+    """A connection that belongs to a process."""
+
+    def real(self) -> sqlite3.Connection:
+        return self
+
     def die(self) -> None:
-        """The process is gone: close its cursors (an open SELECT keeps its lock), roll back, close."""
+        """The process is gone."""
         try:
-            for known in self.cursors:
-                if (cursor := known()) is not None:
-                    cursor.close()
-            sqlite3.Connection.rollback(self)
-            sqlite3.Connection.close(self)
+            self._let_go()
+            self.close()
         except sqlite3.ProgrammingError:
             # Closed already, by the program itself.
             return
 
 
-def act_without_waiting(connection: WorldConnection, act: Callable[[], Any]) -> Any:
+def act_without_waiting(connection: sqlite3.Connection, act: Callable[[], Any]) -> Any:
     """Let the program set its busy timeout, and take it back: nobody can wait in a world of one thread."""
     done = act()
     sqlite3.Cursor.execute(sqlite3.Connection.cursor(connection), "PRAGMA busy_timeout = 0")
     return done
+
+
+class Lent(Perishable, Protocol):
+    """A connection as `sqlite3.connect` would give."""
+
+    isolation_level: Any
+
+
+class Lender(Protocol):
+    """Who has open connections to a file, and lends one to a process in place of a new one."""
+
+    def lend(self, process: Process) -> Lent: ...
+
+
+#: With these options of `sqlite3.connect` it may be one that was lent. Nobody waits here, and there is one thread.
+_LENT_WITH = {"check_same_thread", "isolation_level", "timeout"}
+
+
+#: By the path of the file.
+LENDERS: weakref.WeakValueDictionary[str, Lender] = weakref.WeakValueDictionary()
 
 
 def _connect(database: Any, *arguments: Any, **more: Any) -> Any:
@@ -198,6 +236,12 @@ def _connect(database: Any, *arguments: Any, **more: Any) -> Any:
     if owner.dead:
         raise Killed
     owner.loop.outside += 1
+    if (lender := LENDERS.get(str(database))) is not None and not (arguments or more.keys() - _LENT_WITH):
+        lent = lender.lend(owner)
+        if "isolation_level" in more:
+            lent.isolation_level = more["isolation_level"]
+        owner.belongings.append(lent)
+        return lent
     more["factory"] = WorldConnection
     more["timeout"] = 0.0
     connection = _real_connect(database, *arguments, **more)

@@ -122,8 +122,7 @@ def play(
     """
     profile = BY_ID[cell.profile]
     if not disk.has("empty"):
-        for old in disk.path.parent.glob(disk.path.name + "*"):
-            old.unlink()
+        disk.wipe()
         sender.prepare()
         disk.keep("empty")
     disk.put_back("empty")

@@ -137,8 +137,7 @@ class Run:
 
     def __enter__(self) -> Self:
         if not self._disk.has("empty"):
-            for old in self._disk.path.parent.glob(self._disk.path.name + "*"):
-                old.unlink()
+            self._disk.wipe()
             self.sender.prepare()
             self._disk.keep("empty")
         self._disk.put_back("empty")

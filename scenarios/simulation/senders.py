@@ -28,6 +28,7 @@ from reference_sender.policy.evidence import Evidence
 from reference_sender.worker import Transport
 from scenarios.history import Said
 from scenarios.simulation.disks import commits
+from scenarios.simulation.kept import Contents, Drawer, drawer_of
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import point
 from scenarios.simulation.profiles import GATE, TIMES, Profile
@@ -106,6 +107,8 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "outbox.db"
         self._snapshots: dict[object, bytes] = {}
+        self._contents: dict[object, Contents] = {}
+        self._drawer: Drawer | None = None
         self._looking: sqlite3.Connection | None = None
         self._seen: dict[str, list[tuple[Any, ...]]] = {}
         self._seen_at: int | None = None
@@ -114,11 +117,23 @@ class Disk:
     def url(self) -> str:
         return f"sqlite:///{self.path}"
 
+    def keep_connections(self) -> None:
+        """Lend to each process a connection that an earlier one has left. For programs as `kept` says."""
+        self._drawer = drawer_of(self.path)
+
+    def wipe(self) -> None:
+        """Begin with no file at all."""
+        self._close()
+        for old in self.path.parent.glob(self.path.name + "*"):
+            old.unlink()
+
     def keep(self, name: object) -> None:
         """Remember the file as it is now."""
         self.look_away()
         connection = sqlite3.connect(self.path)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self._drawer is not None and (contents := Contents.of(connection)) is not None:
+            self._contents[name] = contents
         connection.close()
         self._snapshots[name] = self.path.read_bytes()
 
@@ -128,11 +143,9 @@ class Disk:
     def put_back(self, name: object) -> None:
         """Make the file what it was."""
         self.look_away()
-        for suffix in ("-wal", "-shm", "-journal"):
-            try:
-                os.unlink(f"{self.path}{suffix}")
-            except FileNotFoundError:
-                pass
+        if (contents := self._contents.get(name)) is not None and contents.put_into(self._look()):
+            return
+        self.wipe()
         self.path.write_bytes(self._snapshots[name])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -140,16 +153,28 @@ class Disk:
         if self._seen_at != (now := commits()):
             self._seen, self._seen_at = {}, now
         if query not in self._seen:
-            if self._looking is None:
-                self._looking = sqlite3.connect(self.path, isolation_level=None)
-            self._seen[query] = self._looking.execute(query).fetchall()
+            self._seen[query] = self._look().execute(query).fetchall()
         return self._seen[query]
 
+    def _look(self) -> sqlite3.Connection:
+        if self._drawer is not None:
+            return self._drawer.look()
+        if self._looking is None:
+            self._looking = sqlite3.connect(self.path, isolation_level=None)
+        return self._looking
+
     def look_away(self) -> None:
-        """Close the connection that looks into the file: it may be put back or deleted now."""
+        """Forget what was seen. Where no connections are kept the file may be deleted now."""
+        if self._drawer is None:
+            self._close()
+        self._seen, self._seen_at = {}, None
+
+    def _close(self) -> None:
+        """Close what is open: the file may be another one now."""
         if self._looking is not None:
             self._looking.close()
-        self._looking, self._seen, self._seen_at = None, {}, None
+            self._looking = None
+        drawer_of(self.path).clear()
 
 
 #: What the worker and the reconciler ask of the outbox.
@@ -227,6 +252,7 @@ class ReferenceSender:
     _told: tuple[list[tuple[Any, ...]], tuple[Said, ...]] = ([], ())
 
     def prepare(self) -> None:
+        self.disk.keep_connections()
         engine = open_engine(self.disk.url)
         metadata.create_all(engine)
         with engine.begin() as connection:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scenarios.simulation.disks import WorldConnection, owned_databases
+from scenarios.simulation.kept import drawer_of
 from scenarios.simulation.loop import VirtualLoop, running_in
 from scenarios.simulation.network import Network
 from scenarios.simulation.processes import CrashPoint, Killed, Process
@@ -23,14 +24,17 @@ def loop() -> Iterator[VirtualLoop]:
         yield loop
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(params=["new connections", "kept ones"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     path = tmp_path / "a.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE t (x)")
     connection.commit()
     connection.close()
-    return path
+    kept = drawer_of(path) if request.param == "kept ones" else None
+    yield path
+    if kept is not None:
+        kept.clear()
 
 
 def rows(path: Path) -> list[int]:
