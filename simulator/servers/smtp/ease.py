@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from simulator.dialects.smtp import lines
 from simulator.driven import Waiter, parked
 from simulator.provider.account import Account
-from simulator.provider.ledger import Attempt
+from simulator.provider.ledger import Sent
 from simulator.provider.magic import MagicState
 from simulator.provider.provider import Detail
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.smtp.dialogue import COMMAND_LIMIT_BYTES, greeting_of
-from simulator.servers.smtp.envelope import Incoming
+from simulator.servers.smtp.envelope import Envelope, Incoming
 from simulator.servers.smtp.inbox import Trouble
 from simulator.servers.smtp.mail_data import MailData
 from simulator.servers.smtp.syntax import LABEL_LIMIT_BYTES
@@ -56,8 +56,10 @@ class Ease(Transaction):
         self._pieces: MailData | None = None
         """What of it has come, if it did not come in one piece."""
         self._head: Detail | None = None
-        self._booked: tuple[Attempt, str] | None = None
-        """The attempt of a mail that is not kept yet, and the name of its acceptance."""
+        self._booked: str | None = None
+        """The name of the acceptance of a mail that is not kept yet."""
+        self._answer: str | None = None
+        """What was said to the mail that is kept, until its attempt has ended."""
         # Where the dialogue goes on.
         self._handed: Incoming | None = None
         self._idles = False
@@ -172,12 +174,28 @@ class Ease(Transaction):
     async def _pick_up(self) -> None:
         while self._booked is not None:
             await self._park()
+        if self._answer is not None:
+            if self._writable is not None:
+                await self._writable
+            self._idles = self._end_of_mail()
+            self._over = not self._idles
+            self._moved()
         mail, self._handed = self._handed, None
         if mail is not None and (mail.whole or await self._receive(mail)):
             await self._complete(mail)
         if self._idles and not self._over:
             self._idles = False
             await self._pass("idle", OK)
+
+    def _end_of_mail(self) -> bool:
+        """The answer to a mail is out, or there is none. False: nothing more can be said."""
+        line, sent = self._line, Sent.NOTHING
+        said, self._answer = self._answer, None
+        if said is not None and not line.is_lost():
+            sent = Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
+        self._attempt = self._quick.end(self._attempt, sent, said, self._clock.now())
+        self._envelope = Envelope()
+        return said is not None and not line.is_gone()
 
     async def _next_line(self) -> bytes | Trouble | None:
         since, self._since = self._since, None

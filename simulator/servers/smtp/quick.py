@@ -12,11 +12,10 @@ from typing import Any
 
 from simulator.dialects.smtp import lines, queued
 from simulator.provider.account import Account
-from simulator.provider.ledger import AttemptState, Sent
+from simulator.provider.ledger import AttemptState
 from simulator.provider.message import from_bytes
 from simulator.servers.smtp.dialogue import AT_ONCE, COMMAND_LIMIT_BYTES
 from simulator.servers.smtp.ease import Ease
-from simulator.servers.smtp.envelope import Envelope
 from simulator.servers.smtp.mail_data import MailData, plain_mail
 from simulator.servers.smtp.offers import ehlo_reply, helo_reply
 from simulator.servers.smtp.syntax import LABEL_LIMIT_BYTES
@@ -269,7 +268,7 @@ class QuickSession(Ease):
             return
         self._receives, self._pieces, self._head = False, None, None
         self._inbox.message_since = self._inbox.waiting_since = None
-        self._booked = (attempt, acceptance.id)
+        self._booked = acceptance.id
         assert self._tell_when_kept is not None
         self._tell_when_kept(_Booked(self))
 
@@ -277,18 +276,15 @@ class QuickSession(Ease):
         """The mail is kept: say so. Or it is not, and neither yes nor no would be true: say nothing."""
         if self._booked is None:
             return  # The connection was ended meanwhile.
-        (attempt, id_), self._booked = self._booked, None
-        sent, said, line = Sent.NOTHING, None, self._line
-        over = trouble is not None or line.is_gone()
-        if not over:
-            said, whole = queued(id_)
-            line.transport.write(whole)
-            over = line.is_gone()
-            if not line.is_lost():
-                sent = Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE
-        self._attempt = self._quick.end(attempt, sent, said, self._clock.now())
-        self._envelope = Envelope()
-        if over:
+        id_, self._booked = self._booked, None
+        if trouble is None and not self._line.is_gone():
+            self._answer, whole = queued(id_)
+            self._line.transport.write(whole)
+            if self._writable is not None:
+                # The sender does not read: whether it ever will, the dialogue waits for.
+                self._hand_over(b"")
+                return
+        if not self._end_of_mail():
             self._moved()
             self._leave()
             return

@@ -247,7 +247,7 @@ def test_both_ways_are_the_same_to_everybody(
 @given(
     mails=st.integers(1, 3),
     cuts=st.lists(st.sampled_from([7, 20, 60, 170, 1000]), max_size=4),
-    events=st.dictionaries(st.integers(0, 12), st.sampled_from([*EVENTS]), max_size=3),
+    events=st.dictionaries(st.integers(0, 12), st.sampled_from([*EVENTS]), max_size=5),
     broken=st.booleans(),
     later=st.none() | st.sampled_from([{}, *PLANS]),
 )
@@ -255,7 +255,7 @@ def test_whatever_happens_meanwhile_both_ways_are_the_same(
     mails: int, cuts: list[int], events: dict[int, str], broken: bool, later: dict[str, Any] | None
 ) -> None:
     """Acceptances that take their time to be kept, resets, stops, ends of every kind, and who does not read."""
-    said = b"EHLO c.example\r\n" + mails * MAIL + b"NOOP\r\nQUIT\r\n"
+    said = b"EHLO c.example\r\n" + mails * MAIL + 10 * b"NOOP\r\n" + b"QUIT\r\n"
     same({}, said, cuts, events=events, broken=broken, later=later)
 
 
@@ -282,6 +282,17 @@ def test_a_plain_session_goes_the_short_way(cuts: list[int]) -> None:
     seen = same({}, b"EHLO c.example\r\n" + 3 * MAIL + b"QUIT\r\n", cuts)
     assert seen.heard.count(b": queued as ") == 3
     assert seen.short == 3
+
+
+@pytest.mark.parametrize("then", ["resume", "lost", "eof", "dismiss", "idle", "reset", "keep"])
+@pytest.mark.parametrize("paused", [1, 9])
+def test_an_answer_that_the_sender_does_not_read_is_waited_for(paused: int, then: str) -> None:
+    """On the short way, too: the mail's attempt ends when its answer is out, and nothing is obeyed before."""
+    said = b"EHLO c.example\r\n" + MAIL + 20 * b"NOOP\r\n" + b"QUIT\r\n"
+    seen = same(
+        {}, said, [20], events={paused - 1: "hold", paused: "pause", paused + 1: "keep", paused + 2: then}
+    )
+    assert seen.short == (paused > 1)
 
 
 def test_nothing_is_said_of_what_could_not_be_kept() -> None:
