@@ -20,6 +20,9 @@ MANY = 2_048
 #: So many entries, or bytes of them, may wait; then whoever appends waits too. Fewer than mails in the window.
 MOST = 8_000
 MOST_BYTES = 64 * 1024 * 1024
+#: How long it rests between two pieces of a move, in seconds, while nobody waits for it: where both share a processor, the
+#: loop has its turn then, and not when the kernel thinks that the mover has had enough.
+BREATH_S = 0.0005
 #: How long after a failure the next attempt is made, in seconds.
 RETRY_S = 1.0
 
@@ -97,6 +100,13 @@ class Mover:
         with self._condition:
             self._urgent = True
             self._condition.notify_all()
+
+    def breathe(self) -> None:
+        """Rest a moment. For `move`, between its pieces."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._urgent or self._closing or self._entries >= MOST // 2, BREATH_S
+            )
 
     def close(self) -> None:
         """Move what is left, once, and end the thread."""

@@ -79,6 +79,7 @@ class SqliteStore(Readings):
         self._log = Log(self._prefix, first=last + 1, synced=not self.is_quick)
         self._stack.append(self._log.close)
         self._mover = Mover(self._move, self.path.name)
+        self._writer.breathe = self._mover.breathe
 
     def _connect(self, cache_kib: int) -> sqlite3.Connection:
         db = self._file.connect(cache_kib=cache_kib)
@@ -168,7 +169,7 @@ class SqliteStore(Readings):
         except BaseException as problem:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-            self._writer = Writer(db)
+            self._writer = Writer(db, writer.breathe)
             if isinstance(problem, sqlite3.Error | OverflowError):
                 raise StoreError(f"the ledger {self.path} cannot be written: {problem}") from problem
             raise

@@ -71,8 +71,10 @@ class Database(Protocol):
 class Writer:
     """Writes within the transactions of somebody else. Not to be used by two threads at once."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, breathe: Callable[[], None] = lambda: None) -> None:
         self._db = db
+        self.breathe = breathe
+        """Called between pieces of work."""
         self._accounts: dict[str, int] = {
             name: id_ for id_, name in db.execute("SELECT id, name FROM account")
         }
@@ -188,6 +190,7 @@ class Writer:
                 f"INSERT INTO body (sha256, raw) VALUES {_marks('(?, ?)', len(rows))} ON CONFLICT DO NOTHING",
                 list(chain.from_iterable(rows)),
             ).rowcount
+            self.breathe()
         if fresh == len(bodies):
             self._add("bytes", sum(map(len, bodies.values())))
         elif fresh:
@@ -253,6 +256,7 @@ class Writer:
             self._db.execute(
                 _upserting(table, columns, key, last, len(chunk)), list(chain.from_iterable(chunk))
             )
+            self.breathe()
 
     # --- what goes ----------------------------------------------------------------------------------
 

@@ -164,3 +164,25 @@ def test_closing_does_not_wait_for_what_cannot_be(desk: Desk) -> None:
 
     assert desk.moved == []
     assert mover.trouble is not None
+
+
+def test_it_rests_between_pieces_unless_somebody_waits(
+    desk: Desk, mover: Mover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever appends has the processor meanwhile; whoever reads, or has no room, does not wait for a rest."""
+    monkeypatch.setattr("simulator.store.mover.BREATH_S", 60.0)
+    monkeypatch.setattr("simulator.store.mover.MOST", 4)
+    desk.gate.clear()
+    mover.add(batch(1))
+    assert desk.entered.wait(10)
+    rest = threading.Thread(target=mover.breathe)
+    rest.start()
+    rest.join(0.05)
+    assert rest.is_alive()
+    mover.nudge()
+    rest.join(10)
+    assert not rest.is_alive()
+
+    mover._urgent = False
+    mover.add(batch(2))
+    mover.breathe()
