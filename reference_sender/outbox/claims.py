@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Engine, exists, or_, select
 
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.outbox.bars import LOOKED_AT, parcels_of
-from reference_sender.outbox.gated import Gated, SqlPlace
+from reference_sender.outbox.gated import Gated, SqlPlace, known_of
 from reference_sender.outbox.passage import Place, pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.taking import TAKE, TakingPlace, in_order, takes_what_it_finds, taking
 from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.outbox.waiting import MAY_SOMEBODY_GO, Turnstile
-from reference_sender.policy.gate import Gate
+from reference_sender.policy.gate import NOTHING_KNOWN, Gate
 
 _row = outgoing_email.c
 
@@ -33,19 +33,15 @@ _LOST_UNMARKED = rows_in(
 _DUE = rows_in(
     State.PENDING, _row.next_attempt_at <= AT, order=(_row.priority.desc(), _row.next_attempt_at, _row.id)
 )
-# Whether there is anything of the kind, without a lock on it. One EXISTS for each, so that each has its index.
+# Whether there is anything of the kind, and whether anybody who waits for others may go, without a lock on it. One
+# EXISTS for each, so that each has its index.
 _IS_DUE = exists().where(in_state(State.PENDING), _row.next_attempt_at <= AT)
 _TO_CLAIM = {
-    True: select(
-        or_(_IS_DUE, MAY_SOMEBODY_GO, exists().where(in_state(State.SENDING), _row.lease_until < AT))
-    ),
-    False: select(
-        or_(
-            _IS_DUE,
-            MAY_SOMEBODY_GO,
-            exists().where(in_state(State.SENDING), _row.lease_until < AT, _row.in_doubt.is_(False)),
-        )
-    ),
+    dedupes: select(
+        or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT, *marked)).label("any"),
+        MAY_SOMEBODY_GO.label("waits"),
+    )
+    for dedupes, marked in ((True, ()), (False, (_row.in_doubt.is_(False),)))
 }
 _TAKE = TAKE.where(_row.id.in_(IDS))
 _TAKEN = select(*DOCKET_COLUMNS, *LOOKED_AT).where(_row.id.in_(IDS))
@@ -78,13 +74,9 @@ class Claims(Gated):
 
         With a `gate` only what it lets through, for its provider; of that up to `bulk` rows that are not urgent.
         """
-        if self._in_vain > 1:
-            # Whoever waits for mail only looks, most of the time: one statement that locks nothing.
-            with self._read() as connection:
-                if not connection.execute(_TO_CLAIM[dedupes], {"at": now}).scalar():
-                    if gate is not None:
-                        gate.saw_nothing()
-                    return []
+        # Whoever waits for mail only looks, most of the time.
+        if self._in_vain > 1 and not self._is_worth_a_claim(now, gate, dedupes=dedupes):
+            return []
         leased = now + timedelta(seconds=lease_s)
         taken: list[tuple[int, int]] = []
 
@@ -117,6 +109,19 @@ class Claims(Gated):
             parcels = self._in_one(partial(act, at_once=False), unsure=unsure)
         self._in_vain = 0 if parcels else self._in_vain + 1
         return parcels
+
+    def _is_worth_a_claim(self, now: datetime, gate: Gate | None, *, dedupes: bool) -> bool:
+        """Whether there is anything to claim, and may be claimed; asked by statements that lock nothing."""
+        with self._read() as connection:
+            seen = connection.execute(_TO_CLAIM[dedupes], {"at": now}).one()
+            if gate is None or seen.waits:
+                return bool(seen.any or seen.waits)
+            if not seen.any:
+                gate.saw_nothing()
+                return False
+            shared = known_of(connection).get(gate.rules.provider, NOTHING_KNOWN)
+        # In an outage there is mail all day long, and nobody needs a lock to find that it may not go.
+        return gate.lets_in(shared, now)
 
     def _record_lost(self, connection: Connection, lost: Sequence[Any], now: datetime) -> None:
         for row in lost:

@@ -72,7 +72,7 @@ class Gated(Transactions):
     def gates(self) -> dict[str, Shared]:
         """What is known of each provider of which there is something to know."""
         with self._read() as connection:
-            return _known(connection)
+            return known_of(connection)
 
     def hear(
         self,
@@ -248,7 +248,8 @@ def _to(domain: str) -> Any:
     return func.lower(_row.recipient).endswith(f"@{domain}", autoescape=True)
 
 
-def _known(connection: Connection) -> dict[str, Shared]:
+def known_of(connection: Connection) -> dict[str, Shared]:
+    """What is known of each provider; nothing is locked."""
     return {row.provider: _shared_of(row) for row in connection.execute(_GATES)}
 
 

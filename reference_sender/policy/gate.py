@@ -134,6 +134,13 @@ def allow(
     return Allowance(most=room, bulk=min(bulk, room))
 
 
+def lets_nobody_in(rules: GateRules, shared: Shared, now: datetime) -> bool:
+    """Whether nothing may be claimed now, whatever there is and however much of it: paused, or no probe is wanted."""
+    if shared.paused_until is not None and now < shared.paused_until:
+        return True
+    return breaking.room(shared.breaker, rules.breaker, now) == 0
+
+
 def again_at(
     rules: GateRules, shared: Shared, filled: Mapping[str, Bucket], now: datetime
 ) -> datetime | None:
@@ -241,6 +248,13 @@ class Gate:
         self.seen = shared
         self.is_full = is_full
         self.again_at = again_at(self.rules, shared, filled, now) if limited else None
+
+    def lets_in(self, shared: Shared, now: datetime) -> bool:
+        """Whether a claim may come through; if not, it has been to the gate for all that it could do there."""
+        if not lets_nobody_in(self.rules, shared, now):
+            return True
+        self.saw(shared, {}, now=now, limited=True, is_full=True)
+        return False
 
     def saw_nothing(self) -> None:
         """A claim found nothing to claim, and did not come as far as the gate."""

@@ -29,7 +29,7 @@ from reference_sender.outbox.transactions import record_of
 from reference_sender.policy.bucket import Bucket
 from reference_sender.policy.classes import MailClass
 from reference_sender.policy.decision import Decision, Doubt, Ended
-from reference_sender.policy.gate import Gate, Shared
+from reference_sender.policy.gate import NOTHING_KNOWN, Gate, Shared
 from reference_sender.policy.routes import Mine
 from reference_sender.policy.suppression import Kind, Suppression, canonical
 from scenarios.simulation.byteless import waiting
@@ -242,12 +242,7 @@ class Outbox(Store):
         bulk: int | None = None,
     ) -> list[Parcel]:
         # Like the original: whoever waits for mail only looks, most of the time.
-        if self._in_vain > 1 and not (
-            any(_to_claim(self.engine.emails, now, dedupes=dedupes))
-            or any(waiting.may_go(row, self.engine.emails, now) for row in self.engine.emails.values())
-        ):
-            if gate is not None:
-                gate.saw_nothing()
+        if self._in_vain > 1 and not self._is_worth_a_claim(now, gate, dedupes=dedupes):
             return []
         with self._write() as transaction:
             transaction.let_go(now)
@@ -305,6 +300,15 @@ class Outbox(Store):
             )
             for row in claimed
         ]
+
+    def _is_worth_a_claim(self, now: datetime, gate: Gate | None, *, dedupes: bool) -> bool:
+        if any(waiting.may_go(row, self.engine.emails, now) for row in self.engine.emails.values()):
+            return True
+        if not any(_to_claim(self.engine.emails, now, dedupes=dedupes)):
+            if gate is not None:
+                gate.saw_nothing()
+            return False
+        return gate is None or gate.lets_in(self.gates().get(gate.rules.provider, NOTHING_KNOWN), now)
 
     def suppress(
         self,

@@ -9,6 +9,9 @@ from sqlalchemy import event, func, select, update
 
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.store import Store, enqueue
+from reference_sender.policy.breaker import BreakerRules
+from reference_sender.policy.evidence import Evidence, Phase, TryLater, Wire
+from reference_sender.policy.gate import Gate, GateRules
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
 
@@ -40,6 +43,36 @@ def test_whoever_finds_nothing_again_and_again_only_looks(store: Store) -> None:
         for _ in range(4):
             assert claim(NOW + timedelta(seconds=6)) == []
         assert claim(NOW + timedelta(seconds=66)) == ["order-1"]
+    finally:
+        event.remove(store.engine, "before_cursor_execute", _seen)
+
+
+def test_whoever_may_not_pass_only_looks(store: Store) -> None:
+    """In an outage there is mail all day long: two questions that lock nothing, until the gate opens."""
+    rules = GateRules(breaker=BreakerRules(failures=1, pause_s=60.0))
+    gate = Gate(rules)
+    statements: list[str] = []
+
+    @event.listens_for(store.engine, "before_cursor_execute")
+    def _seen(_c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    def claim(at: datetime) -> list[str]:
+        statements.clear()
+        return [p.key for p in store.claim(now=at, limit=5, lease_s=60, dedupes=True, gate=gate)]
+
+    try:
+        with store.engine.begin() as connection:
+            enqueue(connection, MAIL, key="order-1", now=NOW)
+        down = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=503)
+        store.hear(rules, TryLater(reason="503", channel=True), down, now=NOW, began_at=NOW)
+        for _ in range(2):
+            assert claim(NOW) == []
+        assert claim(NOW) == []
+        assert [s.split()[0] for s in statements] == ["SELECT", "SELECT"]
+        assert not any("FOR UPDATE" in s for s in statements)
+        assert gate.again_at == NOW + timedelta(seconds=60)
+        assert claim(NOW + timedelta(seconds=60)) == ["order-1"]
     finally:
         event.remove(store.engine, "before_cursor_execute", _seen)
 
