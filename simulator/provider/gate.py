@@ -79,9 +79,11 @@ class Gate:
 
     def enter(self, attempt: Attempt) -> Excess | None:
         """Count a connection in its account, once; whoever has named itself moves to its own."""
-        if self._lines.get(attempt.connection) == attempt.account:
+        known = self._lines.get(attempt.connection)
+        if known == attempt.account:
             return None
-        self.gone(attempt.connection)
+        if known is not None:
+            self.gone(attempt.connection)
         excess = self._accounts[attempt.account].limiter.enter(attempt.connection, ip_of(attempt.peer))
         if excess is None:
             self._lines[attempt.connection] = attempt.account

@@ -13,7 +13,8 @@ import msgspec
 
 from simulator.provider.answer import Reason
 
-_PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+")
+#: As most addresses are, if they have 320 characters at most.
+PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+")
 _SPACED_COLON = re.compile(rb'"[ \t\r\n]+:')
 _decode = msgspec.json.Decoder().decode
 
@@ -109,7 +110,7 @@ def mailboxes(data: Mapping[str, Any], field: str) -> list[tuple[str, str]]:
         raise Malformed('"to" is empty; give at least one address', Reason.NO_RECIPIENTS)
     found = []
     for number, each in enumerate(given, 1):
-        if type(each) is str and len(each) <= 320 and _PLAIN_ADDRESS.fullmatch(each):
+        if type(each) is str and len(each) <= 320 and PLAIN_ADDRESS.fullmatch(each):
             found.append(("", each))  # As nearly always.
             continue
         where = f'"{field}", address {number}'
@@ -121,7 +122,7 @@ def mailboxes(data: Mapping[str, Any], field: str) -> list[tuple[str, str]]:
 
 def mailbox(text: str, where: str, reason: Reason) -> tuple[str, str]:
     """Return display name and address."""
-    if len(text) <= 320 and _PLAIN_ADDRESS.fullmatch(text):
+    if len(text) <= 320 and PLAIN_ADDRESS.fullmatch(text):
         return "", text
     name, address = "", line(text, where).strip()
     if address.endswith(">"):

@@ -44,7 +44,7 @@ ATTACHMENT_KEYS = frozenset({"filename", "content_type", "content", "content_id"
 _OWNED = frozenset({"from", "to", "cc", "bcc", "subject", "mime-version"})
 
 _FIELD_NAME = re.compile(r"[!-9;-~]+")
-_MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
+MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
 
 #: So much is written of names and free text, for writing it takes a while: characters of all header fields, of all
@@ -150,7 +150,7 @@ def _message_id(data: Mapping[str, Any]) -> str | None:
     headers = data.get("headers")
     if isinstance(headers, dict) and any(name.lower() == "message-id" for name in headers):
         raise Malformed('"message_id" and a Message-ID in "headers" are both given; leave one out')
-    if len(given) > LINE_CHARS or not _MESSAGE_ID.fullmatch(given):
+    if len(given) > LINE_CHARS or not MESSAGE_ID.fullmatch(given):
         raise Malformed(f'"message_id" is {shown(given)}; it must look like "<unique@example.org>"')
     return given
 
@@ -213,6 +213,11 @@ def message_id_of(letter: Letter, *, key: str | None, fingerprint: str, host: st
         return letter.message_id
     if letter.headers and any(name.lower() == "message-id" for name, _ in letter.headers):
         return None
+    return made_id(key=key, fingerprint=fingerprint, host=host)
+
+
+def made_id(*, key: str | None, fingerprint: str, host: str) -> str:
+    """Return a new Message-ID, the same for the same key or (without one) content."""
     seed = f"key/{key}" if key is not None else f"body/{fingerprint}"
     return f"<{hashlib.sha256(seed.encode()).hexdigest()[:32]}@{host}>"
 

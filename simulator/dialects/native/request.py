@@ -21,6 +21,7 @@ from simulator.dialects.native.fields import (
 )
 from simulator.dialects.native.keys import take_key
 from simulator.dialects.native.letter import check_size, fields_of, message_id_of, once, read_letter, write
+from simulator.dialects.native.plain import plain_mail
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.message import (
     HEADER_LIMIT_BYTES,
@@ -90,6 +91,9 @@ def read_mail(data: dict[str, Any], *, key: str | None, now: datetime, host: str
     fingerprint = digest(canonical)
     if "raw" in data:
         return _raw_mail(data, key, fingerprint)
+    plain = plain_mail(data, canonical, key=key, fingerprint=fingerprint, host=host)
+    if plain is not None:
+        return plain
     letter = read_letter(data)
     check_size(letter)
     message_id = message_id_of(letter, key=key, fingerprint=fingerprint, host=host)
