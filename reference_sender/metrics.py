@@ -23,8 +23,6 @@ from reference_sender.life import State
 from reference_sender.outbox.depths import DEEP, Depth, EventDepth
 from reference_sender.policy.breaker import Position
 
-#: As Prometheus wants it for its text format 0.0.4.
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: A look at the queues serves everybody who asks within so many seconds: ten scrapers cost the database one.
 CACHE_S = 10.0
 #: From a fast answer to the patience that RFC 5321 asks for, in seconds.

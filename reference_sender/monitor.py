@@ -9,9 +9,14 @@ import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 from reference_sender.health import Health
+from reference_sender.log import Log, cause_of
+from reference_sender.policy.settings import InvalidSettings
+
+#: As Prometheus wants it for its text format 0.0.4.
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 #: A client that says nothing for so long is hung up on.
 PATIENCE_S = 10.0
@@ -49,6 +54,48 @@ class Monitor:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class Counted(Protocol):
+    """What is counted, in the words of Prometheus."""
+
+    def text(self) -> bytes: ...
+
+
+class Monitored:
+    """A program that can be looked at while it runs: started before it, closed after it. Its parts say what is to be seen."""
+
+    OPTION: str
+    """Where an operator says the place, for the sentence if it cannot be had."""
+    metrics: Counted
+
+    def __init__(self, place: tuple[str, int], log: Log) -> None:
+        self._place = place
+        self._log = log
+        self._monitor: Monitor | None = None
+
+    def health(self) -> Health:
+        """The judgement of this moment."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Listen. Raises `InvalidSettings` if the place cannot be had."""
+        host, port = self._place
+        try:
+            self._monitor = Monitor(
+                host, port, metrics=self.metrics.text, media_type=MEDIA_TYPE, health=self.health
+            )
+        except OSError as error:
+            raise InvalidSettings(
+                f"{self.OPTION} is {host}:{port}, and nobody can listen there: {cause_of(error)}"
+            ) from error
+        self._log("monitoring", url=self._monitor.url)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
 
 
 class _Server(ThreadingHTTPServer):

@@ -11,13 +11,12 @@ from typing import Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.health import Health, Pulse, Watched, examine
-from reference_sender.log import Log, cause_of
-from reference_sender.metrics import MEDIA_TYPE, Metrics, Readings
-from reference_sender.monitor import Monitor
+from reference_sender.log import Log
+from reference_sender.metrics import Metrics, Readings
+from reference_sender.monitor import Monitored
 from reference_sender.outbox.depths import Depth, EventDepth
 from reference_sender.policy.breaker import Position
 from reference_sender.policy.gate import NOTHING_KNOWN, Shared
-from reference_sender.policy.settings import InvalidSettings
 
 WORKER = "worker"
 RECONCILER = "reconciler"
@@ -35,8 +34,11 @@ class Store(Protocol):
     def gates(self) -> Mapping[str, Shared]: ...
 
 
-class Watch:
+class Watch(Monitored):
     """Goes along with a sender: started before it, closed after it."""
+
+    OPTION = "OUTBOX_METRICS"
+    metrics: Metrics
 
     def __init__(
         self,
@@ -48,8 +50,7 @@ class Watch:
         clock: Clock,
         log: Log,
     ) -> None:
-        self._place = place
-        self._log = log
+        super().__init__(place, log)
         self._store = store
         self._providers = providers
         self._patience_s = patience_s
@@ -69,7 +70,6 @@ class Watch:
                 monotonic=clock.monotonic,
             )
         )
-        self._monitor: Monitor | None = None
 
     def go_by(self, clock: Clock) -> None:
         """Tell ages by this clock from here on: the one by which the mails were written down."""
@@ -103,22 +103,3 @@ class Watch:
     def health(self) -> Health:
         """The judgement of this moment."""
         return examine(self._loops)
-
-    def start(self) -> None:
-        """Listen. Raises `InvalidSettings` if the place cannot be had."""
-        host, port = self._place
-        try:
-            self._monitor = Monitor(
-                host, port, metrics=self.metrics.text, media_type=MEDIA_TYPE, health=self.health
-            )
-        except OSError as error:
-            raise InvalidSettings(
-                f"OUTBOX_METRICS is {host}:{port}, and nobody can listen there: {cause_of(error)}"
-            ) from error
-        self._log("monitoring", url=self._monitor.url)
-
-    def close(self) -> None:
-        """Stop listening."""
-        if self._monitor is not None:
-            self._monitor.close()
-            self._monitor = None
