@@ -232,6 +232,10 @@ class Wiped:
     account: str
 
 
+#: Of longer names stores may know only the beginning.
+INDEXED_CHARS = 500
+
+
 class Past(Protocol):
     """What is known of mails that the window has let go: a store, or nothing."""
 
@@ -289,6 +293,8 @@ class Ledger:
     _newest: int = 0
     _has_former: bool = False
     """There were acceptances that this process has not seen."""
+    _former: Seen | None = None
+    """The keys of those; None: nobody has told them yet."""
     _gone: Seen | None = None
     """The keys of those that it has seen and let go; None: none had any."""
     _weight: int = 0
@@ -334,10 +340,23 @@ class Ledger:
         if known is not None:
             return known[-1]
         # A key is new nearly always: the past, which may be busy, is not asked in vain.
-        if not self._has_former and (self._gone is None or key not in self._gone):
-            return None
-        found = self.past.with_key(self.account, key)
+        found = self.past.with_key(self.account, key) if self._may_be_past(key) else ()
         return found[-1] if found else None
+
+    def _may_be_past(self, key: str) -> bool:
+        if self._gone is not None and key in self._gone:
+            return True
+        former = self._former
+        return self.has_former and (former is None or len(key) > INDEXED_CHARS or key in former)
+
+    @property
+    def has_former(self) -> bool:
+        """Tell whether there were acceptances that this process has not seen."""
+        return self._has_former
+
+    def remember(self, keys: Seen) -> None:
+        """These are the keys of all acceptances that this process has not seen, and perhaps more."""
+        self._former = keys
 
     def with_message_id(self, message_id: str) -> list[Acceptance]:
         """Find by Message-ID, with or without its angle brackets."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 #: As many bits as there are, a power of two: 2 MiB. Of a million names seen, 1 % of the others are taken for seen.
 BITS = 1 << 24
 
@@ -17,6 +19,11 @@ class Seen:
 
     def __init__(self) -> None:
         self._bits = bytearray(BITS // 8)
+
+    def update(self, names: Iterable[str]) -> None:
+        """They are seen."""
+        for name in names:
+            self.add(name)
 
     def add(self, name: str) -> None:
         """It is seen."""

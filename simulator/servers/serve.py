@@ -42,6 +42,7 @@ from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
 from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
 from simulator.servers.pages import LazyPages
+from simulator.servers.recall import recall_keys
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
 from simulator.servers.wire import Holds, Wire
@@ -267,6 +268,10 @@ class Service:
         if options.smtps is not None:
             start_tls = functools.partial(self._smtp.start, implicit_tls=True)
             self.smtps_port = await self._listen(start_tls, options.smtps, "--smtps")
+        self._recalling = asyncio.create_task(
+            recall_keys(self.provider, self.store, lambda: not self._is_serving)
+        )
+        self._stack.push_async_callback(asyncio.wait, {self._recalling})
         self._stack.callback(self._end_of_waiting)
         self.outgoing.begin()
         self._is_serving = True

@@ -101,6 +101,10 @@ class Store(Protocol):
         """Yield every acceptance, oldest first, without holding all of them in memory."""
         ...
 
+    def keys(self, account: str, after: str = "", limit: int = PAGE) -> list[str]:
+        """Return idempotency keys behind `after`, in their order; those that were appended just now may be missing."""
+        ...
+
     def copies(self, account: str, sha256s: Iterable[str]) -> dict[str, int]:
         """Return how many acceptances have each of these bodies (hex SHA-256)."""
         ...

@@ -154,6 +154,10 @@ class MemoryStore:
             found = list(self._account(account).mails.values())
         return iter(found)
 
+    def keys(self, account: str, after: str = "", limit: int = PAGE) -> list[str]:
+        with self._lock:
+            return sorted(key for key in self._account(account).by_key if key > after)[:limit]
+
     def copies(self, account: str, sha256s: Iterable[str]) -> dict[str, int]:
         with self._lock:
             known = self._account(account).bodies

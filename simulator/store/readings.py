@@ -119,6 +119,13 @@ class Readings(ABC):
             if after is None:
                 return
 
+    def keys(self, account: str, after: str = "", limit: int = PAGE) -> list[str]:
+        query = (
+            "SELECT DISTINCT key FROM acceptance WHERE account = (SELECT id FROM account WHERE name = ?)"
+            " AND key IS NOT NULL AND key > ? ORDER BY key LIMIT ?"
+        )
+        return [key for (key,) in self._rows(query, (clean(account), after, limit))]
+
     def copies(self, account: str, sha256s: Iterable[str]) -> dict[str, int]:
         self._catch_up()
         query = (

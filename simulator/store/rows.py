@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.ledger import INDEXED_CHARS, Acceptance, Attempt
 from simulator.provider.search import AttemptSearch, Page, Search, bare, folded, page_of
 from simulator.store.entries import clean
 
 Found = TypeVar("Found")
 Condition = tuple[str, tuple[Any, ...]]
-
-#: Of longer names only the beginning tells which rows to look at.
-INDEXED_CHARS = 500
 
 #: What stands in `meta` of how far, in microseconds, the time of a mail ever was behind one with a smaller number.
 BACK = "back"

@@ -118,6 +118,18 @@ class StoreContract:
         assert store.with_message_id("default", "m@example.org") == [one.acceptance]
         assert store.with_key("nobody", "order-1") == []
 
+    def test_keys_come_in_pages(self, store: Store) -> None:
+        """Each once, none without a key, none of another account."""
+        keys = [None, "b", "a", "d", "b", "c"]
+        mails = [booked(number, key=key) for number, key in enumerate(keys, 1)]
+        store.append([*mails, booked(1, "shop", key="e")])
+        store.messages("default")  # From here on they are known.
+
+        assert store.keys("default") == ["a", "b", "c", "d"]
+        assert store.keys("default", limit=3) == ["a", "b", "c"]
+        assert store.keys("default", "c") == ["d"]
+        assert store.keys("nobody") == []
+
     def test_copies_of_a_body_are_counted_per_account(self, store: Store) -> None:
         store.append([booked(1), booked(2), booked(3, raw=b"other"), booked(1, "shop")])
         same, other, none = booked(1).acceptance.sha256, booked(3, raw=b"other").acceptance.sha256, "0" * 64
