@@ -57,7 +57,7 @@ class Connection(SMTP):
         self.task: asyncio.Future[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._writable: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._over = False
         self._rules = DEFAULT_RULES
         """The settings of the sender's account, as they were when its last command came."""
@@ -177,8 +177,11 @@ class Connection(SMTP):
             transport.close()
 
     def _look_for_idleness(self) -> None:
-        # One timer for the whole life of a connection; a new one per command would cost more than the command.
+        # One timer at a time; a new one per command would cost more than the command.
         self._refresh()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         rules, now = self._rules, self._clock.monotonic()
         limits = (
             (rules.idle_timeout_s, self._inbox.waiting_since),
@@ -205,6 +208,11 @@ class Connection(SMTP):
         if rules is not self._rules:
             self._rules = rules
             self._is_plain = not rules.offers("ENHANCEDSTATUSCODES")
+            if self._timer is not None:
+                self._timer.cancel()
+            if not self._line.is_lost():
+                # The limits may be others; but what has just come is not late by the new ones.
+                self._timer = self._loop.call_soon(self._look_for_idleness)
 
     # --- the voice --------------------------------------------------------------------------------
 

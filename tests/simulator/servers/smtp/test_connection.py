@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulator.provider.ledger import Sent
+from simulator.provider.smtp import SmtpRules
 from tests.simulator.servers.smtp.house import (
+    NOW,
     PLAIN,
     RAW,
     Client,
@@ -70,6 +74,26 @@ def test_a_line_broken_within_the_mail_books_nothing() -> None:
             (attempt,) = await home.closed()
             assert home.booked() == []
             assert (attempt.sent, attempt.answer) == (Sent.NOTHING, "no answer: the connection ended")
+
+    run(story())
+
+
+@pytest.mark.parametrize("before_s", [300.0, None])
+def test_a_new_limit_on_idleness_holds_for_who_is_there(before_s: float | None) -> None:
+    """From its next command on, which itself is not late by it."""
+
+    async def story() -> None:
+        async with house(smtp=SmtpRules(idle_timeout_s=before_s, message_timeout_s=None)) as home:
+            client = await home.client()
+            await client.hello()
+            home.clock.time_s += 10.0
+            setup = home.provider.accounts["default"].setup
+            smtp = replace(setup.smtp, idle_timeout_s=0.01)
+            home.provider.set_up("default", replace(setup, smtp=smtp), NOW)
+            assert (await client.ask(b"NOOP")).startswith(b"250 ")
+            assert (await client.ask(b"NOOP")).startswith(b"250 ")
+            home.clock.time_s += 1.0
+            assert (await client.rest()).startswith(b"421 4.4.2 ")
 
     run(story())
 
