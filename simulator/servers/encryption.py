@@ -15,14 +15,23 @@ _PIECE_BYTES = 65_536
 
 
 class Encryption(asyncio.Transport):
-    """The server's side of TLS on a raw transport. Bytes that come in are handed to `feed`, in the clear to `deliver`."""
+    """The server's side of TLS on a raw transport. Bytes that come in are handed to `feed`, in the clear to `deliver`.
+
+    `over` is called when the other side has said that it says no more (close_notify), once; its FIN need not follow.
+    """
 
     def __init__(
-        self, raw: asyncio.Transport, context: ssl.SSLContext, deliver: Callable[[bytes], None]
+        self,
+        raw: asyncio.Transport,
+        context: ssl.SSLContext,
+        deliver: Callable[[bytes], None],
+        over: Callable[[], None],
     ) -> None:
         super().__init__()
         self._raw = raw
         self._deliver = deliver
+        self._over = over
+        self._is_over = False
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self.shaken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,12 +74,20 @@ class Encryption(asyncio.Transport):
         try:
             while data := self._tls.read(_PIECE_BYTES):
                 self._deliver(data)
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-            pass  # All there is has been read; the end of the line is told by the raw transport.
+            self._say_over()
+        except ssl.SSLWantReadError:
+            pass  # All there is has been read.
+        except ssl.SSLZeroReturnError:
+            self._say_over()
         except ssl.SSLError:
             # Not TLS any more: there is nothing left that could be said or understood.
             self._raw.abort()
         self._flush()
+
+    def _say_over(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._over()
 
     def _flush(self) -> None:
         if self._out.pending and not self._raw.is_closing():

@@ -63,7 +63,7 @@ class SecureVisitor(Visitor):
         if self.line.is_gone():
             return
         self._deadline = self.loop.call_later(HANDSHAKE_S, self._raw.abort)
-        self._encryption = Encryption(self._raw, self._tls.context(flaw), self._read)
+        self._encryption = Encryption(self._raw, self._tls.context(flaw), self._read, self._leave)
         self._encryption.shaken.add_done_callback(self._shaken)
         self._raw.resume_reading()
         early, self._early = bytes(self._early), bytearray()
@@ -92,6 +92,11 @@ class SecureVisitor(Visitor):
         # The first request may come in the same piece as the end of the handshake.
         self._come_in()
         self.hear(data)
+
+    def _leave(self) -> None:
+        """The sender has said that it says no more: as when it half-closes the line."""
+        if self._encryption is not None:
+            self._encryption.close()
 
     def _call_off(self) -> None:
         if self._deadline is not None:

@@ -104,6 +104,10 @@ class Connection(SMTP):
         """Take what the sender said, in the clear."""
         self._inbox.feed(data)
 
+    def _end_in_clear(self) -> None:
+        """The sender has said under TLS that it says no more: as if it had half-closed the line."""
+        self.eof_received()
+
     def eof_received(self) -> bool:
         """Keep the connection: a sender that half-closes after its last command may wait for the replies."""
         self._inbox.ended()
@@ -137,7 +141,7 @@ class Connection(SMTP):
     async def _encrypt(self, context: ssl.SSLContext) -> bool:
         """Do our part of a TLS handshake; what has come in already belongs to it. False: it failed."""
         raw = self._line.transport
-        self._encryption = encryption = Encryption(raw, context, self._take_in_clear)
+        self._encryption = encryption = Encryption(raw, context, self._take_in_clear, self._end_in_clear)
         early = bytes(self._inbox.data)
         self._inbox.data.clear()
         if early:

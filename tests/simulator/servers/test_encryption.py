@@ -54,10 +54,14 @@ class Line:
     def __init__(self, tls: Tls) -> None:
         self.raw = Raw()
         self.heard = bytearray()
-        self.ours = Encryption(self.raw, tls.context(), self.heard.extend)
+        self.ends = 0
+        self.ours = Encryption(self.raw, tls.context(), self.heard.extend, self.over)
         self.into, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = ssl.create_default_context(cafile=tls.ca_file)
         self.theirs = client.wrap_bio(self.into, self.out, server_hostname="localhost")
+
+    def over(self) -> None:
+        self.ends += 1
 
     def carry(self, piece: int = 1 << 20) -> None:
         """Bring to us what they have said, in pieces."""
@@ -110,6 +114,26 @@ def test_what_comes_with_the_end_of_the_handshake_is_not_lost(tls: Tls) -> None:
         line.theirs.write(b"EHLO c.example\r\n")
         line.carry()
         assert bytes(line.heard) == b"EHLO c.example\r\n"
+
+    asyncio.run(story())
+
+
+def test_an_end_that_is_said_is_heard(tls: Tls) -> None:
+    """close_notify without FIN, once, and after what was said before it; there may still be something to say."""
+
+    async def story() -> None:
+        line = Line(tls)
+        line.shake()
+        line.theirs.write(b"QUIT\r\n")
+        with pytest.raises(ssl.SSLWantReadError):
+            line.theirs.unwrap()
+        line.carry()
+        assert (bytes(line.heard), line.ends, line.raw.done) == (b"QUIT\r\n", 1, [])
+        line.ours.feed(b"")
+        assert line.ends == 1
+        line.ours.write_eof()
+        line.into.write(bytes(line.raw.written))
+        line.theirs.unwrap()
 
     asyncio.run(story())
 

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,16 @@ def test_large_mails_and_many_on_one_line(simulator: Running, trusting: ssl.SSLC
             assert seen.status == 200
         pipelined = sender.say(request(mail()) * 3)
         assert [pipelined.see().status for _ in range(3)] == [200] * 3
+
+
+def test_a_sender_may_say_under_tls_that_it_goes(simulator: Running, trusting: ssl.SSLContext) -> None:
+    """close_notify is as good as FIN, which need not follow: nobody waits for it."""
+    with closing(trusting.wrap_socket(raw(simulator), server_hostname="localhost")) as line:
+        client = HTTPConnection("localhost")
+        client.sock = line
+        client.request("GET", "/v1/emails/none")
+        assert client.getresponse().read()
+        assert line.unwrap().recv(1) == b""
 
 
 def test_who_is_let_in_at_the_door_is_heard(simulator: Running, trusting: ssl.SSLContext) -> None:

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -122,6 +122,13 @@ class Client:
                 await loop.sock_sendall(self.sock, self._out.read())
                 self._tls = made
                 return
+
+    async def say_goodbye(self) -> None:
+        """Say under TLS that nothing more is said, and leave the line open."""
+        assert self._tls is not None
+        with suppress(ssl.SSLWantReadError):
+            self._tls.unwrap()
+        await asyncio.get_running_loop().sock_sendall(self.sock, self._out.read())
 
     async def _hear(self) -> bytes:
         """Return the next bytes; none at the end. Raises on RST."""

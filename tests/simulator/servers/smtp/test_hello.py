@@ -180,6 +180,26 @@ def test_under_tls_from_the_first_byte_on(
         runner.run(asyncio.wait_for(story(), DEADLINE_S))
 
 
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize(
+    "last", [b"", b"NO", b"QUIT\r\n", b"MAIL FROM:<>\r\nRCPT TO:<b@y.example>\r\nDATA\r\nx"]
+)
+def test_a_sender_may_say_under_tls_that_it_goes(tls: Tls, last: bytes, short: bool) -> None:
+    """close_notify is as good as FIN: nobody waits for it."""
+
+    async def story() -> None:
+        async with house(tls=tls, short=short) as home:
+            client = await home.client(tls=True)
+            await client.secure(tls)
+            await client.hello()
+            await client.say(last)
+            await client.say_goodbye()
+            await client.rest()
+            await home.closed()
+
+    run(story())
+
+
 def test_what_was_put_in_before_the_handshake_is_thrown_away(tls: Tls) -> None:
     """CVE-2011-0411: commands of somebody in the middle would count as said under TLS."""
 
