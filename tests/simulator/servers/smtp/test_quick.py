@@ -218,6 +218,12 @@ PLANS = [
     {"smtp": {"hide": ["PIPELINING", "ENHANCEDSTATUSCODES"]}},
     {"smtp": {"require_auth": True}},
     {"smtp": {"max_messages": 1, "max_line_bytes": 10}},
+    {"smtp": {"hide": ["SIZE", "8BITMIME"], "max_local_part_bytes": 3}},
+    {"smtp": {"ehlo": False, "banner": "mail.example at your service"}},
+    {"rules": [{"fault": "reply", "code": 554, "stage": "connect"}]},
+    {"rules": [{"fault": "garble", "stage": "body"}]},
+    {"rules": ["lose answers 50%"]},
+    {"rules": ["slow 0.1 s"], "limits": {"per_day": 2}},
 ]
 MAIL = b"MAIL FROM:<a@x.example>\r\nRCPT TO:<b@y.example>\r\nRCPT TO:<c@y.example>\r\nDATA\r\nSubject: x\r\n\r\n..dot\r\n.\r\n"
 
