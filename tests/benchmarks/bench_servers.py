@@ -1,6 +1,6 @@
 """How fast the provider accepts, beside what it is built on, in one run.
 
-    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only calls|smtp|http|faults|ledger|memory]
+    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only calls|smtp|http|faults|ledger|memory|soak]
 
 Loopback; server and load on a CPU each, where there are two: read the ratios, not the rates. Each row is the median of
 interleaved rounds; beside the ratio of rates stands that of CPU time a mail in the fastest round, which is steadier on a
@@ -29,6 +29,7 @@ from tests.benchmarks.servers.contenders import Contender, aiosmtpd, served, sim
 from tests.benchmarks.servers.counted import measure_calls
 from tests.benchmarks.servers.grown import measure_ledger, measure_memory
 from tests.benchmarks.servers.load import Measured
+from tests.benchmarks.servers.soaked import measure_soak
 
 #: 100 rules that stand where every mail passes, and none of which it meets.
 HUNDRED = (
@@ -102,7 +103,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mails", type=int, default=100_000, help="how large the ledger grows")
-    parser.add_argument("--only", choices=["calls", "smtp", "http", "faults", "ledger", "memory"])
+    parser.add_argument("--only", choices=["calls", "smtp", "http", "faults", "ledger", "memory", "soak"])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
@@ -160,6 +161,8 @@ def main() -> None:
             play("SMTP, healthy sessions", rows, given.seconds, given.rounds)
         if given.only in (None, "memory"):
             measure_memory(Path(folder), given.mails)
+        if given.only == "soak":
+            measure_soak(Path(folder), given.mails)
         if given.only in (None, "ledger"):
             measure_ledger(Path(folder), given.mails, given.seconds)
 
