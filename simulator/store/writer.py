@@ -39,6 +39,8 @@ from simulator.store.rows import (
 #: Rows of one statement. SQLite lets go of Python's lock while it works on a statement: few long ones are better for
 #: everybody else than many short ones.
 CHUNK = 64
+#: After so many rows, of whatever table, there is a rest.
+REST = 2 * CHUNK
 #: At most so many mails go in one transaction.
 TRIM = 2_000
 
@@ -75,6 +77,8 @@ class Writer:
         self._db = db
         self.breathe = breathe
         """Called between pieces of work."""
+        self._rows = 0
+        """Written since then."""
         self._accounts: dict[str, int] = {
             name: id_ for id_, name in db.execute("SELECT id, name FROM account")
         }
@@ -190,7 +194,7 @@ class Writer:
                 f"INSERT INTO body (sha256, raw) VALUES {_marks('(?, ?)', len(rows))} ON CONFLICT DO NOTHING",
                 list(chain.from_iterable(rows)),
             ).rowcount
-            self.breathe()
+            self._rest_after(len(rows))
         if fresh == len(bodies):
             self._add("bytes", sum(map(len, bodies.values())))
         elif fresh:
@@ -256,6 +260,12 @@ class Writer:
             self._db.execute(
                 _upserting(table, columns, key, last, len(chunk)), list(chain.from_iterable(chunk))
             )
+            self._rest_after(len(chunk))
+
+    def _rest_after(self, rows: int) -> None:
+        self._rows += rows
+        if self._rows >= REST:
+            self._rows = 0
             self.breathe()
 
     # --- what goes ----------------------------------------------------------------------------------
