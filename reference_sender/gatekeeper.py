@@ -54,6 +54,8 @@ class Gatekeeper:
         self._log = log
         self._bulk = 0
         """Mails under way that are not urgent."""
+        self._is_counted = bool(rules.rates or rules.in_flight is not None or rules.domains)
+        """Whether every mail in hand counts against a limit that all workers share."""
 
     @property
     def most(self) -> int:
@@ -63,9 +65,7 @@ class Gatekeeper:
     @property
     def may_claim_ahead(self) -> bool:
         """Whether mail may wait in our hands: not where every mail in hand is counted, and not in trouble."""
-        rules = self.gate.rules
-        counted = rules.rates or rules.in_flight is not None or rules.domains
-        return not counted and self.gate.seen.breaker.clean and self.most == self._pace_rules.most
+        return not self._is_counted and self.gate.seen.breaker.clean and self.most == self._pace_rules.most
 
     def terms(self, room: int, in_hand: int) -> dict[str, Any]:
         """What a claim of up to `room` rows is told, by a worker that may have so many in its hands."""
@@ -99,9 +99,13 @@ class Gatekeeper:
 
         If it cannot be written down it is lost, and the next attempt sees the same.
         """
-        now, gate = self._clock.now(), self.gate
+        gate = self.gate
         if outcome is not None and evidence is not None:
             self._keep_pace(standing(outcome, evidence), evidence, took_s)
+        if gates.is_usual(gate.seen, outcome, evidence):
+            gate.good += 1
+            return False
+        now = self._clock.now()
         if not gates.matters(gate.rules, gate.seen, outcome, evidence, now):
             gate.good += outcome is not None
             return False

@@ -147,10 +147,9 @@ class Worker:
 
     async def work_once(self) -> int:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
-        room, keeper = self._room, self._keeper
-        is_worth_it = self._is_worth_a_claim(room)
+        room, keeper = self._wanted, self._keeper
         self._full = True
-        if not is_worth_it:
+        if not room:
             return 0
         parcels = await asyncio.to_thread(
             self._store.claim,
@@ -173,7 +172,7 @@ class Worker:
                 self._begin(parcel, has_waited=False)
             else:
                 self._waiting.append(parcel)
-        if any(parcel.priority != self._waiting[0].priority for parcel in self._waiting):
+        if len({parcel.priority for parcel in self._waiting}) > 1:
             # What is urgent waits behind nobody who is not.
             self._waiting = deque(sorted(self._waiting, key=lambda parcel: -parcel.priority))
 
@@ -212,15 +211,17 @@ class Worker:
         return self._settings.concurrency * _AHEAD if self._usual_s <= _QUICK_S else 0
 
     @property
-    def _room(self) -> int:
-        most = self._settings.concurrency if self._keeper is None else self._keeper.most
-        return most + self._ahead - self.in_flight
+    def _wanted(self) -> int:
+        """How many mails to claim now, as far as there is room.
 
-    def _is_worth_a_claim(self, room: int) -> bool:
-        """Whether there is room; and while there is more mail than places, enough of it: many rows are cheaper at once."""
-        if self._full and self._waiting:
-            return room > 0 and 2 * room >= self._ahead
-        return room > 0
+        While there is more mail than places, none until there is room for enough: many rows are cheaper at once.
+        """
+        ahead = self._ahead
+        most = self._settings.concurrency if self._keeper is None else self._keeper.most
+        room = most + ahead - self.in_flight
+        if self._full and self._waiting and 2 * room < ahead:
+            return 0
+        return max(room, 0)
 
     async def idle(self) -> None:
         """Wait until nothing is in flight."""
@@ -290,13 +291,14 @@ class Worker:
 
     async def _point_of_no_return(self, parcel: Parcel) -> bool:
         """Whether the next byte may leave. From here on a crash leaves doubt, and the row says so."""
-        if overdue(parcel, self._clock.now()):
+        now = self._clock.now()
+        if overdue(parcel, now):
             # It was worth sending when the attempt began; getting through to the provider took too long.
             self._log("overdue", id=parcel.id, token=parcel.token)
             return False
         if not self._settings.policy.dedupes:
             try:
-                marked = await asyncio.to_thread(self._store.mark, parcel, now=self._clock.now())
+                marked = await asyncio.to_thread(self._store.mark, parcel, now=now)
             except Exception as error:
                 # Without the marker nothing may leave; the attempt ends here, and surely nothing was sent.
                 self._log(
@@ -310,8 +312,9 @@ class Worker:
             if not marked:
                 self._log("fenced_out", id=parcel.id, token=parcel.token)
                 return False
-        # Looked at after the commit, because a stopped and continued process may be hours late here.
-        if parcel.lease_until is not None and self._clock.now() >= parcel.lease_until:
+            # The commit took its time, and a stopped and continued process may be hours late here.
+            now = self._clock.now()
+        if parcel.lease_until is not None and now >= parcel.lease_until:
             self._log("lease_over", id=parcel.id, token=parcel.token)
             return False
         return True
@@ -363,7 +366,7 @@ class Worker:
         # It has left the wire by now, unless something went wrong on its way. Also who is settled makes a place free.
         self._leaves_wire(parcel)
         # Room is a reason to look for more, if there may be more: a claim with room to spare took all.
-        if self._full and self._is_worth_a_claim(self._room):
+        if self._full and not self._woken.is_set() and self._wanted:
             self._woken.set()
 
     async def _rest(self, stop: asyncio.Event, failures: int) -> None:

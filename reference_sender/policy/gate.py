@@ -161,14 +161,20 @@ def after_claim(rules: GateRules, shared: Shared, count: int, now: datetime) -> 
     return replace(shared, breaker=breaking.taken(shared.breaker, rules.breaker, count, now))
 
 
+def is_usual(shared: Shared, outcome: Outcome | None, evidence: Evidence | None) -> bool:
+    """Whether an attempt was as nearly all are: accepted where all is well. Then it changes nothing."""
+    calm = shared.breaker.clean and not shared.throttles
+    return calm and isinstance(outcome, Accepted) and evidence is not None and not evidence.limits
+
+
 def matters(
     rules: GateRules, shared: Shared, outcome: Outcome | None, evidence: Evidence | None, now: datetime
 ) -> bool:
     """Whether an attempt changes anything, as far as this worker knows; nothing is written otherwise."""
-    calm = shared.breaker.clean and not shared.throttles
-    if calm and isinstance(outcome, Accepted) and evidence is not None and not evidence.limits:
-        return False  # how it is nearly always, without any arithmetic
-    return after(rules, shared, outcome, evidence, now=now, began_at=now) != shared
+    return (
+        not is_usual(shared, outcome, evidence)
+        and after(rules, shared, outcome, evidence, now=now, began_at=now) != shared
+    )
 
 
 def after(

@@ -53,7 +53,7 @@ def answered(pace: Pace, rules: PaceRules, latency_s: float) -> Pace:
         return pace
     seen = (*pace.seen_s, latency_s)
     if len(seen) < rules.samples:
-        return replace(pace, seen_s=seen)
+        return Pace(limit=pace.limit, usual_s=pace.usual_s, seen_s=seen)
     p95 = quantile(seen, 0.95)
     if pace.usual_s is None:
         return replace(pace, usual_s=p95, seen_s=())

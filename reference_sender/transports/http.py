@@ -1,7 +1,7 @@
 """The HTTP wire: one POST per mail, and the look-up of what the provider knows.
 
 One session, no redirects, no hidden retries (aiohttp repeats only idempotent methods, POST is none). The request
-body is a generator of ours, so we know exactly when the last byte is let go.
+body is a payload of ours, so we know exactly when the last byte is let go.
 Must not hold: what a code means (`policy.classify`), when to try again.
 """
 
@@ -11,11 +11,12 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 
 from reference_sender.life import Docket, Parcel
 from reference_sender.policy.evidence import Evidence, Phase, Wire
@@ -107,13 +108,8 @@ class HttpTransport:
         try:
             async with self._client.session().post(
                 self._client.url(),
-                data=let_go(body, progress, point_of_no_return),
-                headers={
-                    self._options.key_header: key,
-                    "Content-Type": "application/json",
-                    # Given, or aiohttp would send the generator in chunks.
-                    "Content-Length": str(len(body)),
-                },
+                data=Letting(body, progress, point_of_no_return),
+                headers={self._options.key_header: key},
                 allow_redirects=False,
             ) as response:
                 content = await read_answer(response)
@@ -185,29 +181,49 @@ def request_body(parcel: Parcel) -> bytes:
     ).encode()
 
 
-async def let_go(
-    body: bytes, progress: Progress, point_of_no_return: Callable[[], Awaitable[bool]]
-) -> AsyncIterator[bytes]:
-    """Let the bytes of a request go, piece by piece, and note when the last one may have left."""
-    # aiohttp asks for the first chunk when it has a connection.
-    progress.phase = Phase.BODY
-    if not await point_of_no_return():
-        progress.withdrawn = True
-        raise ConnectionAbortedError("the attempt was withdrawn")
-    for start in range(0, len(body), _CHUNK_OCTETS):
-        if start + _CHUNK_OCTETS >= len(body):
-            progress.phase = Phase.SENT
-        yield body[start : start + _CHUNK_OCTETS]
+class Letting(aiohttp.Payload):
+    """Lets the bytes of a JSON request go, piece by piece, and notes when the last one may have left."""
+
+    def __init__(
+        self, body: bytes, progress: Progress, point_of_no_return: Callable[[], Awaitable[bool]]
+    ) -> None:
+        super().__init__(body, content_type="application/json")
+        self._progress = progress
+        self._point_of_no_return = point_of_no_return
+
+    @property
+    def size(self) -> int:
+        """Told, or aiohttp would send it in chunks."""
+        return len(self._value)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Called by aiohttp when it has a connection."""
+        await self.write(writer)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        progress, body = self._progress, self._value
+        progress.phase = Phase.BODY
+        if not await self._point_of_no_return():
+            progress.withdrawn = True
+            raise ConnectionAbortedError("the attempt was withdrawn")
+        for start in range(0, len(body), _CHUNK_OCTETS):
+            if start + _CHUNK_OCTETS >= len(body):
+                progress.phase = Phase.SENT
+            await writer.write(body[start : start + _CHUNK_OCTETS])
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The request as a text: who shows a payload asks for it."""
+        return str(self._value, encoding, errors)
 
 
 async def read_answer(response: aiohttp.ClientResponse) -> bytes:
     """Read an answer to its end; one that does not end is trouble."""
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(_CHUNK_OCTETS):
-        content += chunk
+    stream, content = response.content, b""
+    while not stream.at_eof():
+        content += await stream.readany()
         if len(content) > _MAX_ANSWER_OCTETS:
             raise aiohttp.ClientPayloadError("the answer does not end")
-    return bytes(content)
+    return content
 
 
 def limits_in(headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -237,7 +253,8 @@ def evidence_of(
         provider_id=(_storable(provider_id) or None)
         if isinstance(provider_id, str) and provider_id.strip()
         else None,
-        problem=_problem(told),
+        # Under a success it is a body that contradicts itself, and nobody asks for it.
+        problem=_problem(told) if status >= 400 else None,
         recipient_code=_code_of_recipient(told, parcel.recipient),
     )
 

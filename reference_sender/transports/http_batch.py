@@ -21,11 +21,11 @@ from reference_sender.transports.http import (
     EXPECTED,
     HttpOptions,
     HttpTransport,
+    Letting,
     Progress,
     document_of,
     evidence_of,
     is_status,
-    let_go,
     limits_in,
     read_answer,
     trouble_of,
@@ -82,9 +82,8 @@ class HttpBatchTransport(HttpTransport):
         try:
             async with self._client.session().post(
                 self._batch_url,
-                data=let_go(body, progress, point_of_no_return),
                 # No key for the whole: it would bind the mails to each other, and each has its own.
-                headers={"Content-Type": "application/json", "Content-Length": str(len(body))},
+                data=Letting(body, progress, point_of_no_return),
                 allow_redirects=False,
             ) as response:
                 content = await read_answer(response)
