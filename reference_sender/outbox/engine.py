@@ -184,6 +184,18 @@ def telling(backend: str, query: Select[Any]) -> Select[Any]:
     return query.add_columns(func.pg_notify(CHANNEL, func.current_schema()))
 
 
+def going_by_indexes(backend: str, query: Select[Any]) -> Select[Any]:
+    """The query, which has what follows in its transaction found in the order of an index, wherever there is one.
+
+    PostgreSQL would sort all that is due where it believes that this is little, and it may believe so for long: what it
+    knows of a table is from before the burst.
+    """
+    if backend != "postgresql":
+        return query
+    # As a column of a query that is sent anyway; it is forgotten at the end of the transaction.
+    return query.add_columns(literal_column("set_config('enable_sort', 'off', true)"))
+
+
 def as_it_is_now(backend: str, query: Select[Any]) -> Select[Any]:
     """The query, seeing what others have committed, also in a transaction that has read before.
 

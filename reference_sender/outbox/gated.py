@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from reference_sender.life import State
-from reference_sender.outbox.engine import insert_unless_there
+from reference_sender.outbox.engine import going_by_indexes, insert_unless_there
 from reference_sender.outbox.passage import Found, Place, Wanted
 from reference_sender.outbox.rows import AT, in_state
 from reference_sender.outbox.schema import outbox_bucket, outbox_gate, outgoing_email
@@ -48,14 +48,6 @@ _SHARED = tuple(each.name for each in fields(Shared) if each.name != "breaker")
 _GATES = select(outbox_gate)
 _LOST = (in_state(State.SENDING), _row.lease_until < AT)
 _LOST_UNMARKED = (*_LOST, _row.in_doubt.is_(False))
-# Every claim asks for the gates, and nearly always nothing is lost: asked along, it costs no statement of its own.
-# By whether only unmarked rows are meant. There is a row also where no gate is.
-_GATES_AND_LOST = {
-    unmarked: select(outbox_gate, exists().where(*lost).label("any_lost")).select_from(
-        select(literal_column("1").label("one")).subquery("look").outerjoin(outbox_gate, true())
-    )
-    for unmarked, lost in ((False, _LOST), (True, _LOST_UNMARKED))
-}
 _ONE_GATE = select(outbox_gate).where(_gate.provider == bindparam("provider")).with_for_update()
 _ONE_BUCKET = select(outbox_bucket).where(_bucket.name == bindparam("bucket")).with_for_update()
 # The columns to set come with the parameters.
@@ -114,7 +106,8 @@ class SqlPlace:
         """Whether there may be lost rows, as far as we know."""
 
     def known(self) -> dict[str, Shared]:
-        rows = self._connection.execute(_GATES_AND_LOST[self._unmarked], {"at": self._now}).all()
+        query = _gates_and_lost(self._connection.dialect.name, self._unmarked)
+        rows = self._connection.execute(query, {"at": self._now}).all()
         self._may_be_lost = bool(rows[0].any_lost)
         return {row.provider: _shared_of(row) for row in rows if row.provider is not None}
 
@@ -189,6 +182,18 @@ class SqlPlace:
     def _insert(self, table: Any, values: Mapping[str, Any], key: str) -> None:
         statement = _insert_into(table, self._connection.dialect.name, key, tuple(values))
         self._connection.execute(statement, values)
+
+
+@lru_cache(maxsize=8)
+def _gates_and_lost(backend: str, unmarked: bool) -> Any:
+    """All gates, and whether anything is lost; there is a row also where no gate is.
+
+    Every claim asks for the gates, and nearly always nothing is lost: asked along, it costs no statement of its own.
+    """
+    any_lost = exists().where(*(_LOST_UNMARKED if unmarked else _LOST)).label("any_lost")
+    look = select(literal_column("1").label("one")).subquery("look")
+    query = select(outbox_gate, any_lost).select_from(look.outerjoin(outbox_gate, true()))
+    return going_by_indexes(backend, query)
 
 
 @lru_cache(maxsize=16)

@@ -1,8 +1,9 @@
 """The versions of the tables, and the way from each version to the next. `reference-sender init` goes it.
 
 Plain steps, no Alembic: the outbox lives in somebody else's database, whose own migrations must not meet ours, and
-must come up with one command and no project folder. Each step only adds, so that workers of the version before go on
-while it is taken; what it adds is frozen here and never read from `schema`, which is always the newest.
+must come up with one command and no project folder. Each step only adds, and drops no more than an index that another
+one stands in for, so that workers of the version before go on while it is taken; what it adds is frozen here and never
+read from `schema`, which is always the newest.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Step:
     """(table, name, columns, only): an index of the rows for which `only` holds, or of all where there is no such."""
     partial: tuple[tuple[str, str, str, str], ...] = ()
     """(table, index, columns, rows that are in it); only where the database has indexes of some rows."""
+    by_state: tuple[tuple[str, str, str, str], ...] = ()
+    """(table, index, columns, state): an index of the rows in it; elsewhere the state is its first column."""
+    dropped: tuple[tuple[str, str], ...] = ()
+    """(table, index) that another one of this step stands in for."""
 
 
 _frozen = MetaData()
@@ -268,6 +273,14 @@ STEPS: tuple[Step, ...] = (
         ),
         indexes=(("webhook_event", "webhook_event_unnamed", ("named_at", "id"), "named_at IS NULL"),),
     ),
+    Step(
+        version=5,
+        what="a claim reads the mails that are due in its order, however many there are",
+        by_state=(
+            ("outgoing_email", "outgoing_email_next", "priority DESC, next_attempt_at, id", "pending"),
+        ),
+        dropped=(("outgoing_email", "outgoing_email_due"),),
+    ),
 )
 
 VERSION = STEPS[-1].version
@@ -358,6 +371,18 @@ def _take(connection: Connection, step: Step) -> None:
             connection.execute(
                 text(f"CREATE INDEX IF NOT EXISTS {index} ON {table_name} ({indexed}) WHERE {only}")
             )
+    for table_name, name, indexed, state in step.by_state:
+        if name not in {each["name"] for each in database.get_indexes(table_name)}:
+            spelled_index = (
+                f"({indexed}) WHERE state = '{state}'"
+                if connection.dialect.name != "mysql"
+                else f"(state, {indexed})"
+            )
+            connection.execute(text(f"CREATE INDEX {name} ON {table_name} {spelled_index}"))
+    for table_name, name in step.dropped:
+        if name in {each["name"] for each in database.get_indexes(table_name)}:
+            on = f" ON {table_name}" if connection.dialect.name == "mysql" else ""
+            connection.execute(text(f"DROP INDEX {name}{on}"))
     connection.execute(insert(outbox_schema), {"version": step.version})
 
 

@@ -134,8 +134,13 @@ def _index_of(state: State, name: str, *columns: Any) -> None:
     Index(name, outgoing_email.c.state, *columns).ddl_if(dialect="mysql")
 
 
+# In the order of a claim to the end, with the number: so the first rows are read and no others, however many are due.
 _index_of(
-    State.PENDING, "outgoing_email_due", outgoing_email.c.priority.desc(), outgoing_email.c.next_attempt_at
+    State.PENDING,
+    "outgoing_email_next",
+    outgoing_email.c.priority.desc(),
+    outgoing_email.c.next_attempt_at,
+    outgoing_email.c.id,
 )
 _index_of(State.SENDING, "outgoing_email_lease", outgoing_email.c.lease_until)
 _index_of(State.UNKNOWN, "outgoing_email_doubt", outgoing_email.c.next_attempt_at)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
 from tests.reference_sender.outbox.benches import SqlBench
-from tests.reference_sender.outbox.plans import add_history, asked, plan_of
+from tests.reference_sender.outbox.plans import add_due, add_history, asked, plan_of, sorts
 from tests.reference_sender.samples import NOW
 
 
@@ -35,7 +37,34 @@ def test_no_query_of_a_claim_goes_through_the_history(own: SqlBench) -> None:
     assert scanned == {}
     used = {each.index for plan in plans.values() for each in plan}
     assert {
-        "outgoing_email_due",
+        "outgoing_email_next",
         "outgoing_email_lease",
         "outgoing_email_doubt",
     } <= used
+
+
+@pytest.mark.parametrize("bulk", [30, 20], ids=["all alike", "urgent ones first"])
+def test_mails_that_are_due_are_found_in_their_order(own: SqlBench, bulk: int) -> None:
+    """Thousands are due before the database has counted any: who claims some reads these, and sorts none."""
+    own.put()
+    with own.store.engine.begin() as connection:
+        add_due(connection, [column.name for column in outgoing_email.columns])
+    gate = Gate(GateRules())
+    with asked(own.store.engine) as seen:
+        taken = own.store.claim(now=NOW, limit=30, bulk=bulk, lease_s=60, dedupes=True, gate=gate)
+    assert len(taken) == bulk
+    claims = 0
+    with own.store.engine.connect() as connection:
+        # What was asked before in the transaction belongs to it.
+        for statement, told in seen:
+            if "priority DESC" not in statement:
+                connection.exec_driver_sql(statement, told)
+                continue
+            claims += 1
+            assert not sorts(connection, statement, told)
+            used = {each.index for each in plan_of(connection, statement, told)}
+            assert "outgoing_email_next" in used
+        if own.store.engine.dialect.name == "postgresql":
+            # Whatever it believes: with twenty thousand and no count it would sort.
+            assert connection.exec_driver_sql("SHOW enable_sort").scalar_one() == "off"
+    assert claims == (1 if bulk == 30 else 2)

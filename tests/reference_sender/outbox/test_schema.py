@@ -28,7 +28,7 @@ def test_the_tables_can_be_spelled_for_every_database(name: str) -> None:
     [
         ("sqlite", ["AUTOINCREMENT", "WHERE state = 'pending'"]),
         ("postgresql", ["WHERE state = 'pending'"]),
-        ("mysql", ["COLLATE utf8mb4_bin", "ENGINE=InnoDB", "(state, priority DESC, next_attempt_at)"]),
+        ("mysql", ["COLLATE utf8mb4_bin", "ENGINE=InnoDB", "(state, priority DESC, next_attempt_at, id)"]),
     ],
 )
 def test_each_database_is_told_in_its_own_words(name: str, wanted: list[str]) -> None:
@@ -53,7 +53,7 @@ def test_the_index_of_due_rows_is_the_one_that_is_used() -> None:
             )
         ).all()
     engine.dispose()
-    assert "outgoing_email_due" in str(plan)
+    assert "outgoing_email_next" in str(plan)
 
 
 def test_every_state_may_stand_in_its_column() -> None:
