@@ -80,9 +80,9 @@ class Gatekeeper:
         left_s = (self.gate.again_at - self._clock.now()).total_seconds() + _LATER_S
         return min(most_s, max(left_s, _LATER_S))
 
-    def is_shut(self) -> bool:
+    def is_shut(self, now: datetime) -> bool:
         """Whether what is in our hands should rather not be sent just now."""
-        return self.gate.is_shut(self._clock.now())
+        return self.gate.is_shut(now)
 
     def begins(self, docket: Docket) -> None:
         """A mail is in our hands."""

@@ -232,23 +232,25 @@ class Worker:
         """One mail's way, from claimed to settled. `has_waited`: for its place, in our hands."""
         started_at = self._clock.now()
         decision = self._before_sending(parcel, started_at, has_waited=has_waited)
-        evidence, outcome, took_s = None, None, 0.0
+        evidence, outcome, took_s, decided_at = None, None, 0.0, started_at
         if decision is None:
             began_s = self._clock.monotonic()
             evidence, outcome = await self._attempt(parcel)
             took_s = self._clock.monotonic() - began_s
             self._took(took_s)
+            decided_at = self._clock.now()
             decision = decide(
                 outcome,
                 evidence,
                 parcel,
                 self._settings,
-                now=self._clock.now(),
+                now=decided_at,
                 rng=self._rng,
                 backoff=self._backoff,
             )
         self._leaves_wire(parcel)
-        await self._settle(Ended(docket=parcel, decision=decision, evidence=evidence, started_at=started_at))
+        ended = Ended(docket=parcel, decision=decision, evidence=evidence, started_at=started_at)
+        await self._settle(ended, decided_at)
         if self._keeper is not None and await self._keeper.tell(
             outcome, evidence, began_at=started_at, took_s=took_s
         ):
@@ -266,7 +268,7 @@ class Worker:
                     next_attempt_at=now,
                     refund=True,
                 )
-        if has_waited and self._keeper is not None and self._keeper.is_shut():
+        if has_waited and self._keeper is not None and self._keeper.is_shut(now):
             return Decision(
                 state=State.PENDING,
                 reason="the provider wants nobody to come just now",
@@ -319,9 +321,8 @@ class Worker:
             return False
         return True
 
-    async def _settle(self, ended: Ended) -> None:
+    async def _settle(self, ended: Ended, decided_at: datetime) -> None:
         """Have the decision written, and say what became of the mail."""
-        decided_at = self._clock.now()
         held = await self._settler.settle(ended)
         if held is None:
             return

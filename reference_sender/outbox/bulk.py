@@ -32,7 +32,7 @@ def insert_all(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 class NotAllHeld(Exception):
-    """Some of the rows are not as they should be; which, this database does not tell. Nothing may be committed."""
+    """Some of the rows are not as they should be. Nothing may be committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +44,15 @@ class Held:
     also: str  # what must be true of the row besides, in SQL
 
 
-def change_held(
-    connection: Connection, held: Held, changes: Rows, into: Table, records: Rows
-) -> set[tuple[Any, ...]]:
-    """Set columns of rows that are held, and insert for each of them the record in the same place; their keys.
+def change_held(connection: Connection, held: Held, changes: Rows, into: Table, records: Rows) -> None:
+    """Set columns of rows that are held, and insert for each of them the record in the same place.
 
-    The changes must all have the same columns, the key among them, and so must the records. Where the database does
-    not tell which rows it has changed, they are all held, or `NotAllHeld` is raised.
+    The changes must all have the same columns, the key among them, and so must the records. Raises `NotAllHeld` if some
+    of the rows are not held.
     """
     match connection.dialect.name:
         case "postgresql":
-            return _change_by_document(connection, held, changes, into, records)
+            changed = _change_by_document(connection, held, changes, into, records)
         case "sqlite":
             statement, parameters = _by_tuples(connection, held, changes)
             changed = connection.exec_driver_sql(statement, parameters).rowcount
@@ -62,8 +60,8 @@ def change_held(
             changed = _change_one_by_one(connection, held, changes)
     if changed != len(changes):
         raise NotAllHeld
-    insert_all(connection, into, records)
-    return {tuple(row[name] for name in held.key) for row in changes}
+    if connection.dialect.name != "postgresql":
+        insert_all(connection, into, records)
 
 
 def _change_one_by_one(connection: Connection, held: Held, changes: Rows) -> int:
@@ -127,10 +125,8 @@ def _insertion_of_tuples(table: Table, names: tuple[str, ...]) -> str:
 # --- PostgreSQL: a document ---------------------------------------------------------------------------------
 
 
-def _change_by_document(
-    connection: Connection, held: Held, changes: Rows, into: Table, records: Rows
-) -> set[tuple[Any, ...]]:
-    """One statement for all of it. What all rows say is a parameter, only the rest is in the document."""
+def _change_by_document(connection: Connection, held: Held, changes: Rows, into: Table, records: Rows) -> int:
+    """One statement for all of it; how many rows were held. What all rows say is a parameter, only the rest is in the document."""
     columns = _columns(changes, "change_") | _columns(records, "record_")
     same = {name: values[0] for name, values in columns.items() if values.count(values[0]) == len(values)}
     for name in held.key:
@@ -138,8 +134,8 @@ def _change_by_document(
     rest = {name: values for name, values in columns.items() if name not in same}
     document = [dict(zip(rest, row, strict=True)) for row in zip(*rest.values(), strict=True)]
     statement = _change_and_record(held, tuple(changes[0]), into, tuple(records[0]), frozenset(same))
-    rows = connection.exec_driver_sql(statement, same | {"told": _encoded(document)})
-    return {tuple(row) for row in rows}
+    changed: int = connection.exec_driver_sql(statement, same | {"told": _encoded(document)}).scalar_one()
+    return changed
 
 
 def _columns(rows: Rows, prefix: str) -> dict[str, tuple[Any, ...]]:
@@ -169,7 +165,7 @@ def _change_and_record(
         f"changed AS (UPDATE {table.name} SET {sets} FROM told WHERE {found} AND {held.also} RETURNING {keys}), "
         f"recorded AS (INSERT INTO {into.name} ({', '.join(records)}) "
         f"SELECT {', '.join(value(into, 'record_', name) for name in records)} FROM told JOIN changed ON {again}) "
-        f"SELECT {', '.join(held.key)} FROM changed"
+        "SELECT count(*) FROM changed"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from reference_sender.policy import gate as gates
 from reference_sender.policy.bucket import Bucket, Rate, refilled, spent
@@ -35,8 +35,7 @@ class Wanted:
     not_to: frozenset[str] = frozenset()  # domains
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """A row that nobody else can take until the transaction is over."""
 
     id: int

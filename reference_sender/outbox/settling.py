@@ -101,7 +101,7 @@ class Settling(Transactions):
 
     def _write_held(
         self, connection: Connection, group: Sequence[Ended], now: datetime, *, looks: bool
-    ) -> set[tuple[Any, ...]]:
+    ) -> set[tuple[int, int]]:
         """Write those whose row is still in the hands of the attempt; (id, token) of each.
 
         With `looks` it is looked before who they are, and their rows are locked until the commit.
@@ -116,10 +116,9 @@ class Settling(Transactions):
             changes, records = alike.setdefault(tuple(values), ([], []))
             changes.append(values | {"id": docket.id, "token": docket.token})
             records.append(record_of(docket.id, docket.token, **_ending(ended, now)))
-        written: set[tuple[Any, ...]] = set()
         for changes, records in alike.values():
-            written |= change_held(connection, _IN_HAND, changes, email_attempt, records)
-        return written
+            change_held(connection, _IN_HAND, changes, email_attempt, records)
+        return {_key_of(ended) for ended in group} if held is None else held
 
     @staticmethod
     def _is_on_record(connection: Connection, ended: Ended) -> bool:

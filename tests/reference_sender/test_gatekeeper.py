@@ -114,9 +114,9 @@ def test_a_pause_is_said_and_known_at_once() -> None:
     bench = Bench()
     bench.tell(FAST)
     assert [event for event, _ in bench.said] == ["paused"]
-    assert bench.keeper.is_shut()
+    assert bench.keeper.is_shut(bench.clock.now())
     bench.clock.advance(30)
-    assert not bench.keeper.is_shut()
+    assert not bench.keeper.is_shut(bench.clock.now())
 
 
 def test_what_cannot_be_written_down_is_lost_and_said() -> None:

@@ -127,7 +127,7 @@ class Keeper:
         self.asked_rest.append(most_s)
         return self.rest_s
 
-    def is_shut(self) -> bool:
+    def is_shut(self, now: datetime) -> bool:
         return self.shut
 
     def begins(self, docket: Docket) -> None:
