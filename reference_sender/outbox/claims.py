@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, exists, or_, select
 
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.outbox.bars import LOOKED_AT, parcels_of
-from reference_sender.outbox.gated import Gated, SqlPlace, known_of
+from reference_sender.outbox.gated import Gated, SqlPlace
+from reference_sender.outbox.looks import look
 from reference_sender.outbox.passage import Place, pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
@@ -38,8 +39,8 @@ _DUE = rows_in(
 _IS_DUE = exists().where(in_state(State.PENDING), _row.next_attempt_at <= AT)
 _TO_CLAIM = {
     dedupes: select(
-        or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT, *marked)).label("any"),
-        MAY_SOMEBODY_GO.label("waits"),
+        or_(_IS_DUE, exists().where(in_state(State.SENDING), _row.lease_until < AT, *marked)),
+        MAY_SOMEBODY_GO,
     )
     for dedupes, marked in ((True, ()), (False, (_row.in_doubt.is_(False),)))
 }
@@ -112,14 +113,13 @@ class Claims(Gated):
 
     def _is_worth_a_claim(self, now: datetime, gate: Gate | None, *, dedupes: bool) -> bool:
         """Whether there is anything to claim, and may be claimed; asked by statements that lock nothing."""
-        with self._read() as connection:
-            seen = connection.execute(_TO_CLAIM[dedupes], {"at": now}).one()
-            if gate is None or seen.waits:
-                return bool(seen.any or seen.waits)
-            if not seen.any:
-                gate.saw_nothing()
-                return False
-            shared = known_of(connection).get(gate.rules.provider, NOTHING_KNOWN)
+        anything, waits = look(self.engine, _TO_CLAIM[dedupes], {"at": now})
+        if gate is None or waits:
+            return bool(anything or waits)
+        if not anything:
+            gate.saw_nothing()
+            return False
+        shared = self.gates().get(gate.rules.provider, NOTHING_KNOWN)
         # In an outage there is mail all day long, and nobody needs a lock to find that it may not go.
         return gate.lets_in(shared, now)
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, exists, false, func,
 
 from reference_sender.life import Actor, Docket, State
 from reference_sender.outbox import strays
+from reference_sender.outbox.looks import look
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, elsewhere, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.strays import Stray
@@ -55,13 +56,10 @@ class Doubts(Transactions):
     def has_doubts(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> bool:
         """Whether there is anything that `park_lost` would park or `doubtful` would find: one statement that locks nothing."""
         kinds = strays.to_look_for(mine, pending=(rarely := self._rarely.is_due(now)))
-        with self._read() as connection:
-            has_some = bool(
-                connection.execute(_any_doubt(mine, kinds, dedupes=dedupes), {"at": now}).scalar()
-            )
+        (has_some,) = look(self.engine, _any_doubt(mine, kinds, dedupes=dedupes), {"at": now})
         if rarely and kinds and not has_some:
             self._rarely.found_nothing(now)
-        return has_some
+        return bool(has_some)
 
     def park_lost(self, *, now: datetime, dedupes: bool, mine: Mine | None = None) -> list[int]:
         """Turn rows whose lease ran out after the point of no return into `unknown`, and those that nobody takes; their ids.

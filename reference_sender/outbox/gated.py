@@ -64,7 +64,7 @@ class Gated(Transactions):
     def gates(self) -> dict[str, Shared]:
         """What is known of each provider of which there is something to know."""
         with self._read() as connection:
-            return known_of(connection)
+            return _known(connection)
 
     def hear(
         self,
@@ -253,8 +253,7 @@ def _to(domain: str) -> Any:
     return func.lower(_row.recipient).endswith(f"@{domain}", autoescape=True)
 
 
-def known_of(connection: Connection) -> dict[str, Shared]:
-    """What is known of each provider; nothing is locked."""
+def _known(connection: Connection) -> dict[str, Shared]:
     return {row.provider: _shared_of(row) for row in connection.execute(_GATES)}
 
 

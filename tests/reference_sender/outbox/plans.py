@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 from sqlalchemy import Connection, Engine, event, text
+
+from reference_sender.outbox import looks
 
 _DIGITS = " UNION ALL ".join(f"SELECT {n} AS n" for n in range(10))
 #: The numbers from 1 to 3,000, wherever there is SQL.
@@ -78,8 +81,15 @@ def asked(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
         if statement.startswith("SELECT") or "RETURNING" in statement:
             seen.append((statement, parameters))
 
+    answer = looks._answer
+
+    def _looked(engine: Engine, statement: str, parameters: Any) -> Any:
+        seen.append((statement, parameters))
+        return answer(engine, statement, parameters)
+
     try:
-        yield seen
+        with mock.patch.object(looks, "_answer", _looked):
+            yield seen
     finally:
         event.remove(engine, "before_cursor_execute", _seen)
 
