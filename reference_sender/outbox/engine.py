@@ -39,6 +39,9 @@ _EXTRA = {"postgresql": "postgres", "mysql": "mysql"}
 _SKIPS_LOCKED = {"MariaDB": (10, 6), "MySQL": (8, 0, 1)}
 
 
+#: So long, in seconds, a server may take to let us in, unless `connect_timeout` in the URL says otherwise.
+CONNECT_S = 10
+
 #: A note on a connection (`Connection.info`): what follows only reads, and needs no transaction where that locks.
 READS_ONLY = "reads_only"
 
@@ -73,6 +76,7 @@ def open_engine(url: str) -> Engine:
     else:
         # Finds out before our transaction begins that the server was restarted.
         more["pool_pre_ping"] = True
+        more["connect_args"] = _patience(parsed)
     if backend == "mysql":
         # The usual level there locks the gaps between rows too: claimers would wait for enqueues, and for each other.
         more["isolation_level"] = "READ COMMITTED"
@@ -88,6 +92,8 @@ def open_engine(url: str) -> Engine:
         _check_options(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine)
+    else:
+        _lose_patience(engine)
     return engine
 
 
@@ -222,6 +228,47 @@ def _check_options(engine: Engine) -> None:
 
     # The dialect's own place for it, as in `_set_up_sqlite`.
     engine.dialect.connect = connected  # type: ignore[method-assign] # ours
+
+
+def _patience(url: URL) -> dict[str, Any]:
+    """What its driver has to be told, so that it does not wait for ever for a server that takes the connection and says nothing."""
+    told = url.query.get("connect_timeout", CONNECT_S)
+    wanted = {"connect_timeout": told}
+    if url.get_backend_name() == "mysql":
+        # For PyMySQL it is over when the line is there, and the greeting is read like any other answer.
+        wanted["read_timeout"] = told
+    try:
+        # What stands in the URL goes first.
+        return {name: int(str(value)) for name, value in wanted.items() if name not in url.query}
+    except ValueError as error:
+        raise _bad_option(url, error) from error
+
+
+def _lose_patience(engine: Engine) -> None:
+    """Make one sentence of a server that does not let us in; once we are in, it may take its time over an answer."""
+    connect, url = engine.dialect.connect, engine.url
+
+    def connected(*args: Any, **options: Any) -> Any:
+        try:
+            connection = connect(*args, **options)
+        except engine.dialect.loaded_dbapi.OperationalError as error:
+            if not any(words in str(error) for words in _TIMED_OUT):
+                raise
+            waited = url.query.get("connect_timeout", CONNECT_S)
+            raise StoreTrouble(
+                f"the database at {url.render_as_string(hide_password=True)} has not let us in within {waited} s; "
+                "see whether it is one and whether it is well, or say ?connect_timeout= in its URL"
+            ) from error
+        if url.get_backend_name() == "mysql" and "read_timeout" not in url.query:
+            connection._read_timeout = None  # PyMySQL has no word for it
+        return connection
+
+    # The dialect's own place for it, as in `_set_up_sqlite`.
+    engine.dialect.connect = connected  # type: ignore[method-assign] # ours
+
+
+#: How drivers say that they have waited long enough: psycopg, PyMySQL.
+_TIMED_OUT = ("timeout expired", "timed out")
 
 
 def _bad_option(url: URL, error: Exception) -> StoreTrouble:

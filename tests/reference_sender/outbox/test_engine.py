@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, event, make_url, text
 
-from reference_sender.outbox.engine import StoreTrouble, check_version, insert_unless_there, open_engine
+from reference_sender.outbox.engine import (
+    CONNECT_S,
+    StoreTrouble,
+    check_version,
+    insert_unless_there,
+    open_engine,
+)
 from reference_sender.outbox.store import Store, enqueue
 from tests.reference_sender.outbox.databases import database
 from tests.reference_sender.samples import MAIL, NOW
@@ -96,6 +104,59 @@ def test_an_option_that_the_driver_does_not_take_is_one_sentence(url: str, tmp_p
     with pytest.raises(StoreTrouble, match=r"the driver does not take what stands behind the \?") as caught:
         open_engine(url.format(tmp_path)).connect()
     assert ("secret" in str(caught.value), "\n" in str(caught.value)) == (False, False)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of somebody who takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
+def test_a_server_that_never_greets_is_one_sentence(kind: str, silent: int) -> None:
+    # Two seconds are the least that libpq knows.
+    engine = open_engine(f"{kind}://u:secret@127.0.0.1:{silent}/shop?connect_timeout=2")
+    with pytest.raises(
+        StoreTrouble, match=rf"127.0.0.1:{silent}/shop.* has not let us in within 2 s"
+    ) as caught:
+        engine.connect()
+    assert ("secret" in str(caught.value), "\n" in str(caught.value)) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://db/shop", {"connect_timeout": CONNECT_S}),
+        ("postgresql://db/shop?connect_timeout=3", {"connect_timeout": "3"}),
+        ("mysql://db/shop", {"connect_timeout": CONNECT_S, "read_timeout": CONNECT_S}),
+        ("mysql://db/shop?connect_timeout=3", {"connect_timeout": 3, "read_timeout": 3}),
+        ("mysql://db/shop?read_timeout=60", {"connect_timeout": CONNECT_S, "read_timeout": 60}),
+    ],
+)
+def test_the_url_says_how_long_a_server_may_take_to_let_us_in(url: str, told: dict[str, Any]) -> None:
+    engine, given = open_engine(url), {}
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(_dialect: Any, _record: Any, _args: Any, options: dict[str, Any]) -> None:
+        given.update(options)
+        raise StoreTrouble("enough was seen")
+
+    with pytest.raises(StoreTrouble, match="enough was seen"):
+        engine.connect()
+    assert {name: value for name, value in given.items() if name.endswith("timeout")} == told
+
+
+@pytest.mark.parametrize(("kind", "least_s"), [("postgresql", 2), ("mysql", 1)])
+def test_who_is_in_may_wait_for_an_answer_for_longer(kind: str, least_s: int, tmp_path: Path) -> None:
+    """A step of a migration takes its time."""
+    sleep = {"postgresql": "pg_sleep", "mysql": "sleep"}[kind]
+    with database(kind, tmp_path) as url:
+        given = make_url(url).update_query_dict({"connect_timeout": str(least_s)})
+        engine = open_engine(given.render_as_string(hide_password=False))
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"SELECT {sleep}({least_s}.2)").all()
+        engine.dispose()
 
 
 def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:
