@@ -14,7 +14,7 @@ from typing import Any
 import simulator.provider.replay as setting_up
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY
 from simulator.provider.message import Moment
-from simulator.provider.plan import PlanState
+from simulator.provider.plan_state import PlanState
 from simulator.provider.strike import Strike
 
 #: Stands for the number of an attempt where the plan was asked whether it has any rule for a stage.

@@ -12,8 +12,8 @@ from simulator.config.forms import read_number, read_pattern, read_whole
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.dialects import DIALECTS
 from simulator.provider.faults import HTTP_STAGES, SMTP_STAGES, WEBHOOK_STAGES
-from simulator.provider.plan import Pattern, Per, When, Who
 from simulator.provider.provider import DEFAULT_ACCOUNT
+from simulator.provider.rule import Pattern, Per, When, Who
 
 STAGES: dict[str, tuple[str, ...]] = {"smtp": SMTP_STAGES, "http": HTTP_STAGES, "webhook": WEBHOOK_STAGES}
 WIRES = tuple(STAGES)

@@ -9,8 +9,8 @@ from simulator.config.place import shown
 from simulator.config.sentences import nth
 from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
 from simulator.provider.faults.web import OddBody, Redirect
-from simulator.provider.plan import Pattern, Rule, When, Who
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
+from simulator.provider.rule import Pattern, Rule, When, Who
 
 #: Where nobody has said yet which account it is: the plan of the account `default` is asked.
 _UNNAMED = frozenset(

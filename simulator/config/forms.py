@@ -14,7 +14,7 @@ from simulator.provider.fate import CATEGORIES, Fate, Happening
 from simulator.provider.faults.endings import End
 from simulator.provider.faults.smtp import Style
 from simulator.provider.notices import Damage, Forgery
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 
 #: Seconds are added to instants, and the sum must be an instant that Python has.
 MOST = 3_155_760_000

@@ -9,7 +9,7 @@ from typing import Any
 from simulator.config.forms import read_enhanced, read_flag, read_number, read_pattern, read_text, read_whole
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.provider.greylist import Greylist
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 
 
 def read_greylist(data: object, place: Place) -> Greylist | None:

@@ -18,7 +18,7 @@ from simulator.dialects import DIALECTS
 from simulator.provider.answer import CertificateFlaw
 from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, SPELLINGS
-from simulator.provider.plan import Per
+from simulator.provider.rule import Per
 
 #: A word is a text in double quotes (which may stand behind `=`, as in `header X-Kind="a b"`) or what has no blank.
 _WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+|"')

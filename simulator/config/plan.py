@@ -21,8 +21,9 @@ from simulator.config.rules import read_rules
 from simulator.config.shipped import load_named, load_shipped
 from simulator.config.smtp import read_smtp
 from simulator.config.webhooks import read_webhooks
-from simulator.provider.plan import Plan, Rule
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Setup
+from simulator.provider.rule import Rule
 
 PLAN_KEYS = (
     "seed",

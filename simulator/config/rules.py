@@ -20,7 +20,7 @@ from simulator.config.forms import read_text
 from simulator.config.lines import read_line
 from simulator.config.place import Place, did_you_mean, shown
 from simulator.provider.faults import Fault, natural_stage
-from simulator.provider.plan import Rule
+from simulator.provider.rule import Rule
 
 RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
 

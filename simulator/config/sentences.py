@@ -50,8 +50,8 @@ from simulator.provider.faults.webhooks import (
     TellTwiceUnderAnotherId,
 )
 from simulator.provider.limits import Limit, Scope
-from simulator.provider.plan import Per, Rule
 from simulator.provider.provider import Setup
+from simulator.provider.rule import Per, Rule
 
 _END = {End.HANG_UP: "hang up", End.RESET: "reset the line", End.HANG: "hang"}
 _FLAW = {

@@ -18,9 +18,10 @@ from simulator.provider.faults import natural_stage
 from simulator.provider.faults.written import as_table
 from simulator.provider.ledger import Decision
 from simulator.provider.limits import Limits
-from simulator.provider.plan import Pattern, Per, PlanState, Rule, When
+from simulator.provider.plan_state import PlanState
 from simulator.provider.provider import Account, Setup
 from simulator.provider.replay import ReplayState
+from simulator.provider.rule import Pattern, Per, Rule, When
 
 #: Limits that look at one mail only: a replay holds them like the first run.
 _SIZES = ("max_size_bytes", "max_recipients")

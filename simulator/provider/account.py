@@ -20,7 +20,8 @@ from simulator.provider.magic import Magic, MagicState
 from simulator.provider.message import Submission
 from simulator.provider.obligations import Obligation
 from simulator.provider.occasions import Occasions
-from simulator.provider.plan import Plan, PlanState
+from simulator.provider.plan import Plan
+from simulator.provider.plan_state import PlanState
 from simulator.provider.replay import state_of
 from simulator.provider.returns import ReturnRules
 from simulator.provider.smtp import SmtpRules

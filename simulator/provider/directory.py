@@ -16,7 +16,8 @@ from simulator.provider.clock import ClockMoved
 from simulator.provider.gate import Gate
 from simulator.provider.journal import Journal
 from simulator.provider.ledger import Named, NoPast, Past, Wiped
-from simulator.provider.plan import Plan, Rule
+from simulator.provider.plan import Plan
+from simulator.provider.rule import Rule
 from simulator.provider.tenancy import Tenancy, Tenants
 
 

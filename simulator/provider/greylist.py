@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 
 #: Triplets that are remembered at most; the one that was met longest ago goes first.
 MOST_TRIPLETS = 100_000

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from simulator.provider.answer import Reason, Refused, RetryAfter, RetryAfterKind
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
 #: So many senders, addresses or domains of one limit are remembered; those longest quiet are forgotten first.

@@ -26,7 +26,9 @@ from simulator.provider.faults import (
     TruncateTheReply,
 )
 from simulator.provider.message import Moment
-from simulator.provider.plan import Pattern, Per, Plan, PlanState, Rule, When, Who
+from simulator.provider.plan import Plan
+from simulator.provider.plan_state import PlanState
+from simulator.provider.rule import Pattern, Per, Rule, When, Who
 from simulator.provider.strike import Strike
 
 MAGIC_DOMAIN = "magic.test"

@@ -37,9 +37,10 @@ from simulator.provider.message import Submission
 from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
 from simulator.provider.obligations import Judgement, Obligation, judge
-from simulator.provider.plan import Rule, wire_of
+from simulator.provider.plan import wire_of
 from simulator.provider.quick import Quick
 from simulator.provider.restoring import restore
+from simulator.provider.rule import Rule
 from simulator.provider.steps import Steps
 from simulator.provider.striking import Striking
 from simulator.provider.submissions import Submissions, Verdict

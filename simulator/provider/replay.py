@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from simulator.provider.message import Moment
-from simulator.provider.plan import Plan, PlanState, Recorded, wire_of
+from simulator.provider.plan import Plan, Recorded, wire_of
+from simulator.provider.plan_state import PlanState
 from simulator.provider.strike import Held, Hit, Hits, Strike
 
 _Place = tuple[str, str, str, int]

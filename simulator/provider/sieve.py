@@ -13,7 +13,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.provider.plan import Pattern, Who
+    from simulator.provider.rule import Pattern, Who
 
 #: Which condition of a rule goes in, if it has several: the first of these.
 _FIELDS = ("recipient", "sender", "key", "dialect", "account")

@@ -11,7 +11,7 @@ from simulator.provider.events import Event
 from simulator.provider.faults import WebhookFault
 from simulator.provider.message import Moment
 from simulator.provider.notices import Notice, notice_of
-from simulator.provider.plan import PlanState
+from simulator.provider.plan_state import PlanState
 from simulator.provider.strike import Hit
 
 Headers = Callable[[], tuple[tuple[str, str], ...]]

@@ -10,7 +10,7 @@ from simulator.config import (
     PlanError,
     read_plan,
 )
-from simulator.provider.plan import Rule
+from simulator.provider.rule import Rule
 
 
 def one(**keys: Any) -> Rule:

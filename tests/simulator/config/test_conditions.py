@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.provider.plan import Pattern, When
+from simulator.provider.rule import Pattern, When
 from tests.simulator.config.plans import one
 
 

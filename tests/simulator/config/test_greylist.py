@@ -11,7 +11,7 @@ from simulator.config import read_plan
 from simulator.config.greylist import FORMS
 from simulator.config.written import setup_as_json
 from simulator.provider.greylist import Greylist
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 from tests.simulator.config.plans import sentence
 
 GIVEN: dict[str, Any] = {

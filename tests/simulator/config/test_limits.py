@@ -11,7 +11,7 @@ import pytest
 from simulator.config.limits import LIMIT_KEYS, limit_as_json, read_limit, read_limits
 from simulator.config.place import Place
 from simulator.provider.limits import Counts, Limit, Limits, Scope, Told
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 from tests.simulator.config.plans import sentence
 
 

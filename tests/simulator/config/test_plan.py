@@ -23,8 +23,8 @@ from simulator.provider.faults import (
 )
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
-from simulator.provider.plan import Pattern, Per, Rule, When, Who
 from simulator.provider.provider import Setup
+from simulator.provider.rule import Pattern, Per, Rule, When, Who
 from tests.simulator.config.plans import sentence
 
 

@@ -26,7 +26,7 @@ from simulator.provider.faults import (
     ReplyWith,
     natural_stage,
 )
-from simulator.provider.plan import Pattern, Who
+from simulator.provider.rule import Pattern, Who
 from tests.simulator.config.plans import about, one, sentence
 from tests.simulator.provider.faults.samples import NEEDED
 

@@ -12,8 +12,9 @@ from simulator.provider.idempotency import KeyRules
 from simulator.provider.ledger import Acceptance, Attempt, Sent
 from simulator.provider.limits import Limits
 from simulator.provider.message import Submission, from_bytes
-from simulator.provider.plan import Plan, Rule, When, Who
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Detail, Provider, Setup, Verdict
+from simulator.provider.rule import Rule, When, Who
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BOB = "bob@example.org"

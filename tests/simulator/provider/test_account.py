@@ -5,7 +5,8 @@ from __future__ import annotations
 from simulator.provider.account import Account, Setup
 from simulator.provider.faults import HangThere
 from simulator.provider.limits import Limit, Limits
-from simulator.provider.plan import Plan, Rule
+from simulator.provider.plan import Plan
+from simulator.provider.rule import Rule
 from tests.simulator.provider.mails import NOW, acceptance, after
 
 

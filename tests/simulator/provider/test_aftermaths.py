@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from simulator.provider.fate import Fate, suppressed
 from simulator.provider.faults import DecideFate
-from simulator.provider.plan import When
 from simulator.provider.provider import Provider
+from simulator.provider.rule import When
 from simulator.provider.suppression import Suppression
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, planned, provider, rule, send
 

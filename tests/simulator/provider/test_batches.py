@@ -27,8 +27,9 @@ from simulator.provider.ledger import Attempt, Booked, Sent, Tried
 from simulator.provider.limits import Limits
 from simulator.provider.lookup import Query
 from simulator.provider.message import Submission
-from simulator.provider.plan import Pattern, Plan, Rule, When, Who
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Detail, Provider, Setup, Verdict
+from simulator.provider.rule import Pattern, Rule, When, Who
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, provider
 
 EVE = "eve@example.org"

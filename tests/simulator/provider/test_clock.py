@@ -14,8 +14,9 @@ from simulator.provider.faults import ReplyWith
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
 from simulator.provider.lookup import Query
-from simulator.provider.plan import Plan, Rule, When
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Detail, Provider, Setup
+from simulator.provider.rule import Rule, When
 from tests.simulator.provider.mails import NOW, after, mail, provider, send
 
 KEYED = mail(dialect="native", key="k")

@@ -14,8 +14,8 @@ from simulator.provider import counts
 from simulator.provider.counts import Attempts, Counts
 from simulator.provider.faults import ReplyWith
 from simulator.provider.notes import Noted
-from simulator.provider.plan import Per, Rule, When
 from simulator.provider.provider import Provider, Setup
+from simulator.provider.rule import Per, Rule, When
 from tests.simulator.provider.mails import NOW, after, mail, planned, provider, rule, send
 from tests.simulator.provider.test_provider import ACTIONS, RULES, Script, play
 

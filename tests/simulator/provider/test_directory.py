@@ -12,8 +12,8 @@ from simulator.provider.faults import (
 from simulator.provider.ledger import Sent, Wiped
 from simulator.provider.limits import Limits
 from simulator.provider.obligations import Obligation
-from simulator.provider.plan import When
 from simulator.provider.provider import Detail, Provider
+from simulator.provider.rule import When
 from tests.simulator.provider.mails import (
     BOB,
     KEYED,

@@ -16,7 +16,7 @@ from simulator.provider.faults import (
     ReplyWith,
     TellBeforeTheAnswer,
 )
-from simulator.provider.plan import Pattern, Who
+from simulator.provider.rule import Pattern, Who
 from tests.simulator.provider.mails import ANN, BOB, NOW, mail, planned, provider, rule, send
 
 

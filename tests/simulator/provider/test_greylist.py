@@ -10,8 +10,8 @@ from simulator.provider import greylist
 from simulator.provider.answer import Reason, Refused
 from simulator.provider.greylist import Greylist, GreylistState
 from simulator.provider.notes import Noted
-from simulator.provider.plan import Pattern
 from simulator.provider.provider import Detail, Provider, Setup
+from simulator.provider.rule import Pattern
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
 
 RULES = Greylist(delay_s=300, within_s=3_600, remember_s=7_200)

@@ -26,7 +26,7 @@ from simulator.provider.limits import (
     limits_on_throughput,
     refusal,
 )
-from simulator.provider.plan import Pattern
+from simulator.provider.rule import Pattern
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
 
 EVERY = tuple(Scope)

@@ -23,8 +23,9 @@ from simulator.provider.fate import Fate
 from simulator.provider.faults import FAULTS, ReplyWith, SlowDown
 from simulator.provider.ledger import Attempt
 from simulator.provider.magic import FORMS, MAGIC_STAGES, TRICKS, Magic, trick
-from simulator.provider.plan import Plan, Rule
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Provider, Verdict
+from simulator.provider.rule import Rule
 from tests.simulator.provider.mails import BOB, NOW, after, mail, provider, send
 
 WIRES = ("smtp", "native")

@@ -34,8 +34,8 @@ from simulator.provider.ledger import Acceptance, AttemptState, Booked, NoPast, 
 from simulator.provider.limits import Limits
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation
-from simulator.provider.plan import Per, Rule, When
 from simulator.provider.provider import Detail, Provider, Record, Setup
+from simulator.provider.rule import Per, Rule, When
 from tests.simulator.provider.faults.samples import sample
 from tests.simulator.provider.mails import (
     ANN,

@@ -8,8 +8,9 @@ from simulator.provider.answer import Answer, Reason, Refused, RetryAfter, Retry
 from simulator.provider.faults import ReplyWith, SlowDown
 from simulator.provider.ledger import Advice, Booked, Sent, ToldBy
 from simulator.provider.limits import Limit, Limits, Scope
-from simulator.provider.plan import Plan, Rule
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Detail, Provider, Setup
+from simulator.provider.rule import Rule
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, provider, send
 
 

@@ -10,8 +10,8 @@ from simulator.provider.idempotency import KeyRules
 from simulator.provider.ledger import AttemptState, Booked, Sent, Tried
 from simulator.provider.limits import Limits
 from simulator.provider.message import Submission
-from simulator.provider.plan import Pattern, Rule, Who
 from simulator.provider.provider import Provider, Setup
+from simulator.provider.rule import Pattern, Rule, Who
 from tests.simulator.provider.mails import BOB, NOW, mail, planned, provider, rule
 
 MAIL = mail(dialect="native", key="k-1")

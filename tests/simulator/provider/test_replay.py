@@ -18,9 +18,10 @@ from simulator.provider.faults import HangThere, ReplyWith
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.limits import Limits
 from simulator.provider.message import Submission
-from simulator.provider.plan import Plan, Recorded, Rule
+from simulator.provider.plan import Plan, Recorded
 from simulator.provider.provider import Detail, Provider
 from simulator.provider.replay import ReplayState, state_of
+from simulator.provider.rule import Rule
 from simulator.provider.strike import Hit
 from tests.simulator.provider.mails import ANN, BOB, NOW, after, mail, send
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.provider.message import Moment
-from simulator.provider.plan import Pattern, Who
+from simulator.provider.rule import Pattern, Who
 from simulator.provider.sieve import Sieve
 
 PATTERNS = st.sampled_from(

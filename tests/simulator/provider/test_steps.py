@@ -19,8 +19,8 @@ from simulator.provider.faults import (
     SlowDown,
 )
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.plan import When
 from simulator.provider.provider import Detail
+from simulator.provider.rule import When
 from tests.simulator.provider.mails import (
     KEYED,
     NOW,

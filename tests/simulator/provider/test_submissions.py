@@ -28,8 +28,8 @@ from simulator.provider.faults import (
 )
 from simulator.provider.idempotency import KeyRules
 from simulator.provider.limits import Limits
-from simulator.provider.plan import Pattern, Who
 from simulator.provider.provider import Detail, Setup
+from simulator.provider.rule import Pattern, Who
 from tests.simulator.provider.mails import (
     ANN,
     BOB,

@@ -6,7 +6,9 @@ from simulator.provider.events import Event, events_of, pushed
 from simulator.provider.faults import Fault
 from simulator.provider.faults.webhooks import LoseIt, TellTwice
 from simulator.provider.notices import Notice
-from simulator.provider.plan import Pattern, Plan, PlanState, Rule, Who
+from simulator.provider.plan import Plan
+from simulator.provider.plan_state import PlanState
+from simulator.provider.rule import Pattern, Rule, Who
 from simulator.provider.telling import Headers, moment_of, tell
 from tests.simulator.provider.mails import ANN, BOB, NOW, acceptance
 

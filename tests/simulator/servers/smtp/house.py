@@ -28,8 +28,9 @@ from simulator.provider.faults import (
 )
 from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked
 from simulator.provider.limits import Limits
-from simulator.provider.plan import Plan, Rule, When, Who
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Provider, Setup
+from simulator.provider.rule import Rule, When, Who
 from simulator.provider.smtp import SmtpRules
 from simulator.servers.alarms import Alarms
 from simulator.servers.smtp.server import SmtpServer, TellWhenKept

@@ -18,7 +18,7 @@ from simulator.provider.faults import (
     ReplyWith,
 )
 from simulator.provider.ledger import Attempt, AttemptState, Sent
-from simulator.provider.plan import Pattern, Who
+from simulator.provider.rule import Pattern, Who
 from tests.simulator.servers.smtp.house import (
     DEADLINE_S,
     KINDS,

@@ -12,7 +12,7 @@ from simulator.provider.faults import HangUpOnThem, ReplyWith
 from simulator.provider.ledger import AttemptState, Sent
 from simulator.provider.limits import Limits
 from simulator.provider.message import Dsn, DsnRecipient
-from simulator.provider.plan import Pattern, Who
+from simulator.provider.rule import Pattern, Who
 from simulator.provider.smtp import SmtpRules
 from tests.simulator.servers.smtp.bodies import BODIES
 from tests.simulator.servers.smtp.house import (
