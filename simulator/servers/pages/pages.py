@@ -127,7 +127,10 @@ class Pages:
             )
         if data.get("attempt"):
             return self._macro("attempt_part", asked, data, data["attempt"])
-        names = ("plan_rules", "plan_doubts", "plan_lines", "plan_settings", "plans", "addresses")
+        names = (
+            *("plan_rules", "plan_doubts", "plan_replay", "plan_lines", "plan_settings"),
+            *("plans", "addresses"),
+        )
         return self._macro("home_part", asked, data, *(data[name] for name in names))
 
     async def _verdict(self, asked: _Asked) -> str:
@@ -142,7 +145,7 @@ class Pages:
 
     async def _rules(self, asked: _Asked) -> str:
         plan = self._plan(asked)
-        return self._macro("rules_part", asked, {}, view.rules(plan), plan["doubts"])
+        return self._macro("rules_part", asked, {}, view.rules(plan), plan["doubts"], plan["replay"])
 
     # --- facts --------------------------------------------------------------------------------------
 
@@ -183,6 +186,7 @@ class Pages:
         return {
             "plan_rules": view.rules(plan),
             "plan_doubts": plan["doubts"],
+            "plan_replay": plan["replay"],
             "plan_lines": view.lines(plan),
             "plan_settings": view.settings(plan),
             "plans": shipped_plans(),

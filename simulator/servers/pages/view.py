@@ -135,12 +135,12 @@ def lines(plan: Mapping[str, Any]) -> str:
 
 
 def settings(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all of a plan but its rules: what stays when other rules are put in force."""
+    """Return all of a plan but its rules and a recording: what stays when other rules are put in force."""
     return {name: value for name, value in plan.items() if name not in _NO_SETTINGS and value is not None}
 
 
-#: What is shown of a plan, and is no part of one.
-_NO_SETTINGS = frozenset({"rules", "doubts"})
+#: What is shown of a plan and is no setting: of a recording only how far it is.
+_NO_SETTINGS = frozenset({"rules", "doubts", "replay"})
 
 
 def written(rule: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,21 @@ def test_the_page_shows_mails_verdict_plan_and_where_to_send(
     assert "greylist" in page
 
 
+def applied(page: str) -> dict[str, object]:
+    """Return what a page puts in force when somebody applies the rules as it shows them."""
+    (form,) = [
+        attributes
+        for tag, attributes in Elements(page).found
+        if tag == "form" and attributes.get("id") == "plan"
+    ]
+    shown = re.search(r'<textarea id="lines"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+    assert shown is not None
+    lines = html.unescape(shown[1])
+    rules = [json.loads(line) if line.startswith("{") else line for line in lines.splitlines()]
+    settings: dict[str, object] = json.loads(str(form["data-settings"]))
+    return settings | {"rules": rules}
+
+
 def test_what_the_page_puts_in_force_is_a_plan(
     simulator: Running, control: ControlClient, web: httpx.Client
 ) -> None:
@@ -88,21 +103,34 @@ def test_what_the_page_puts_in_force_is_a_plan(
         shop.set_plan({"rules": ["421 at connect", several], "limits": {"per_day": 3}, "seed": 5})
         before = shop.plan()
         page = web.get("/", params={"account": "shop"}).text
-        (form,) = [
-            attributes
-            for tag, attributes in Elements(page).found
-            if tag == "form" and attributes.get("id") == "plan"
-        ]
-        shown = re.search(r'<textarea id="lines"[^>]*>(.*?)</textarea>', page, re.DOTALL)
-        assert shown is not None
-        lines = html.unescape(shown[1])
-        given = [json.loads(line) if line.startswith("{") else line for line in lines.splitlines()]
-        after = shop.set_plan(json.loads(str(form["data-settings"])) | {"rules": given})
+        after = shop.set_plan(applied(page))
         shop.reset()
 
     assert after == before
     assert page.count("Mind: rule ") == 2
     assert "no sender has named itself" in page
+
+
+def test_rules_take_the_place_of_a_recording(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
+    """While it is struck again the page says so, and does not say that nothing goes wrong."""
+    control.set_plan({"rules": ["503 once"]})
+    assert ask(simulator, request(mail())).status == 503
+    recording = control.replay()
+    control.reset()
+    control.set_plan(recording)
+    assert ask(simulator, request(mail())).status == 503
+    says = "A recording is struck again: 1 of 1 so far."
+    page = web.get("/").text
+    assert says in page
+    assert "Nothing goes wrong" not in page
+    assert says in web.get(f"{BASE}/part/rules").text
+
+    control.set_plan(applied(page) | {"rules": ["429 once"]})
+    assert control.plan()["replay"] is None
+    assert ask(simulator, request(mail())).status == 429
+    assert says not in web.get("/").text
 
 
 def test_attempts_are_listed_by_how_they_went(
