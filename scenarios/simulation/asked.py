@@ -49,9 +49,17 @@ def noted(notes: Notes) -> Iterator[None]:
             super().__init__(*arguments, **more)
             notes.numbers = {}
 
+        # A plan that has nothing to say is not asked; here it is asked as one with rules is, at every stage.
+
         def is_blind(self, wire: str, stage: str) -> bool:
-            # A plan without rules does not count attempts; here it is asked as one with rules is.
             return False
+
+        def misses(self, wire: str, **mail: Any) -> bool:
+            return False
+
+        def _index(self, start: int, now: datetime) -> None:
+            super()._index(start, now)
+            self.blind_to = frozenset()
 
         def stands_at(self, wire: str, stage: str) -> bool:
             notes.add(EACH, stage)

@@ -146,6 +146,9 @@ class Cell:
     skew_s: float = 0.0
     """By how much the clock of every other worker is wrong, beginning with the second."""
     shape: str = "one mail"
+    is_asked: bool = False
+    """Whether the provider asks its plan at every stage, also one that has nothing to say: otherwise it may go a shorter
+    way, with other steps to die at. So it is wherever it must be known what was met."""
     seed: int = 1
 
     def __str__(self) -> str:
@@ -171,6 +174,7 @@ class Cell:
             "frozen_s": self.frozen_s,
             "skew_s": self.skew_s,
             "shape": self.shape,
+            "is_asked": self.is_asked,
             "seed": self.seed,
         }
 
@@ -263,7 +267,8 @@ def play(
     profile, shape = BY_ID[cell.profile], EVERY_SHAPE[cell.shape]
     _lay_out(cell, shape, sender, disk)
     setup = _setup_of(cell.profile, cell.script)
-    with World(seed=cell.seed, setup=setup) as world, noted(notes) if notes is not None else nullcontext():
+    noting = noted(notes or Notes()) if notes is not None or cell.is_asked else nullcontext()
+    with World(seed=cell.seed, setup=setup) as world, noting:
         watch(world)
         try:
             outcome: Outcome = world.run(

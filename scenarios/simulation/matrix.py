@@ -75,7 +75,7 @@ class Block:
     def cell(self, **more: Any) -> Cell:
         """Return the cell of it in which nobody dies, or one that differs in `more`."""
         mine = {"profile": self.profile, "script": self.script, "shape": self.shape, "victim": self.victim}
-        return Cell(**{**mine, "skew_s": self.skew_s, **more})
+        return Cell(**{**mine, "skew_s": self.skew_s, "is_asked": bool(self.then), **more})
 
     @property
     def scripts(self) -> Iterator[tuple[str, ...]]:
@@ -173,8 +173,9 @@ FEW: Mapping[str, frozenset[str]] = {
 #: The shape that is played where nothing else is said.
 SIMPLEST = next(iter(SHAPES))
 #: Where the gate orders a crowd it does not ask what exactly went wrong either: `SINGLE` plays these shapes with one
-#: behaviour of each outcome, `FULL` with all. A wrong clock matters to a mail, and to two workers about the same mails;
-#: in the other shapes only `FULL` plays it.
+#: behaviour of each outcome, `FULL` with all; sequences of several behaviours are played with one of each outcome in all
+#: shapes but the simplest. A wrong clock matters to a mail, and to two workers about the same mails; in the other shapes
+#: only `FULL` plays it.
 CROWDS = frozenset({"eight mails, two workers", "twelve of bulk, then a code"})
 ONE_OF_EACH = frozenset(
     {HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}
@@ -266,10 +267,11 @@ def _shows(profile: Profile, name: str) -> str:
 
 
 def _full(profile: Profile) -> Iterator[Block]:
-    """List what `FULL` adds: crashes in the recovery from a crash, pairs and triples of behaviours, in every shape.
+    """List what `FULL` adds: crashes in the recovery from a crash, pairs and triples of behaviours.
 
     What one worker does is played with its bytes. Where two work, a crash of one leaves the memory of the other, so that
-    almost nothing is the same as anything else; these, and what nobody dies in, are played without.
+    almost nothing is the same as anything else; these, and what nobody dies in, are played without. All behaviours meet
+    all others with one mail; in the other shapes one of each outcome does, and those that only show there.
     """
     behaviours = BY_WIRE[profile.wire]
     every = columns(profile.id, profile.wire)
@@ -297,10 +299,16 @@ def _full(profile: Profile) -> Iterator[Block]:
             )
         return
     # Terms are in force from the first attempt to the last: in which attempt they would stand makes no difference.
-    names = tuple(name for name in every if not behaviours[name].terms)
+    lasting = {name for name in every if behaviours[name].terms}
     for shape in SHAPES.values():
+        names = tuple(
+            name
+            for name in every
+            if name not in lasting
+            and (shape.name == SIMPLEST or name in ONE_OF_EACH or behaviours[name].shape == shape.name)
+        )
+        alone = shape.workers == 1
         for name in names:
-            alone = shape.workers == 1
             block = Block(
                 profile=profile.id,
                 script=(),

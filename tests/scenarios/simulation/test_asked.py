@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from scenarios.simulation.asked import EACH, Notes, met, noted, says_goodbye, to_come
 from simulator.config import read_plan
+from simulator.provider.message import Submission
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,6 +28,20 @@ def test_a_plan_notes_in_which_attempt_it_is_asked_at_which_stage() -> None:
 
         assert notes.asked == {(1, "request"), (2, "request"), (EACH, "upload")}
         assert list(notes.numbers.values()) == [1, 2]
+
+
+def test_also_one_that_has_nothing_to_say_is_asked() -> None:
+    """A provider may go a short way where its plan is blind; then nobody would know what was met."""
+    with noted(Notes()):
+        account = Provider(setup=read_plan({}, "a test"), now=NOW).account(DEFAULT_ACCOUNT, NOW)
+
+    for wire in ("http", "smtp"):
+        assert not account.is_silent(wire)
+        assert not account.is_quiet_at(wire, "connect")
+    mail = Submission(dialect="native", sender="a@example.org", recipients=("b@example.com",), raw=b"")
+    assert not account.is_quiet(mail)
+    account.plan.add(read_plan(PLAN, "a test").plan.rules, NOW)
+    assert not account.is_silent("smtp")
 
 
 def test_only_a_goodbye_is_said_to_who_asks_for_it() -> None:
