@@ -46,12 +46,10 @@ def say_hello(service: Service) -> None:
         say(f"  {mind}    SMTP can be reached from other machines, and knows no admin token")
     everybody = ("plan", options.setup)
     for name, setup in (everybody, *((name, it.setup) for name, it in options.tenancy.tenants)):
-        rules = setup.plan.rules
-        count = (
-            f"{len(rules)} rule{'s' if len(rules) > 1 else ''}" if rules else "no faults: every mail is taken"
-        )
-        say(f"  {dim(f'{name:<8}')} {count}")
-        for sentence in (*map(explain, rules), *explain_settings(setup)):
+        rules, others = setup.plan.rules, explain_settings(setup)
+        count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
+        say(f"  {dim(f'{name:<8}')} {count if rules or others else 'no faults: every mail is taken'}")
+        for sentence in (*map(explain, rules), *others):
             say(f"    {sentence}")
         for warning in warnings(setup, account=DEFAULT_ACCOUNT if name == "plan" else name):
             say(f"    {mind} {warning}")

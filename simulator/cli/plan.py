@@ -71,7 +71,9 @@ def plan_set(plan: str, url: str, account: str, token: str | None) -> None:
 
     data = setup_as_json(read_plan(plan))
     shown = ask(url, account, token, lambda client: client.set_plan(data))
-    click.echo(f"in force for account {account}: {len(shown['rules'])} rules")
+    rules = len(shown["rules"])
+    click.echo(f"in force for account {account}: {rules} rule{'' if rules == 1 else 's'}")
+    _tell_of_replay(shown)
     _mind(shown)
 
 
@@ -97,13 +99,22 @@ def _show(shown: dict[str, Any]) -> None:
     """Say what each rule does and did."""
     from simulator.config import explain, read_rules
 
-    if not shown["rules"]:
+    if not shown["rules"] and not shown["replay"]:
         click.echo("no faults: every mail is taken")
     for number, rule in enumerate(shown["rules"], 1):
         seen, fired, over = rule.pop("seen"), rule.pop("fired"), rule.pop("over")
         (read,) = read_rules([rule], "plan", start=number)
         click.echo(f"{explain(read)} Met {seen}, struck {fired}{', and is over' if over else ''}.")
+    _tell_of_replay(shown)
     _mind(shown)
+
+
+def _tell_of_replay(shown: dict[str, Any]) -> None:
+    """Say how far a recording is, if one is struck again."""
+    replay = shown["replay"]
+    if replay:
+        recorded = f"{replay['recorded']} decision{'' if replay['recorded'] == 1 else 's'}"
+        click.echo(f"replay: {replay['struck']} of {recorded} of a former run struck again")
 
 
 def _mind(shown: dict[str, Any]) -> None:

@@ -221,7 +221,10 @@ def explain_settings(setup: Setup) -> list[str]:
             f"{rules.code} {rules.enhanced}."
         )
     if setup.plan.recorded is not None:
-        said.append(f"replay: {len(setup.plan.recorded)} decisions of a former run strike again.")
+        count = len(setup.plan.recorded)
+        said.append(
+            f"replay: {count} decision{' of a former run strikes' if count == 1 else 's of a former run strike'} again."
+        )
     return said
 
 

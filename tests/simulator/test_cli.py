@@ -113,7 +113,7 @@ def test_a_good_plan_is_explained(plan: Path) -> None:
 def test_a_plan_is_set_shown_and_cleared(simulator: Running, plan: Path) -> None:
     """The file's rules, limits and seed are in force until they are cleared."""
     assert (
-        invoke("plan", "set", str(plan), *url(simulator)).output == "in force for account default: 1 rules\n"
+        invoke("plan", "set", str(plan), *url(simulator)).output == "in force for account default: 1 rule\n"
     )
     ask(simulator, request(mail()))
 

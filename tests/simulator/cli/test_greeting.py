@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from simulator.cli.greeting import say_hello
@@ -38,3 +40,29 @@ def test_what_goes_on_from_before_is_said_without_anybodys_key(
     assert "account default goes on with the plan that was set before this start" in said
     assert "1 rule of account #" in said
     assert "sk_live" not in said
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ({}, "no faults: every mail is taken"),
+        ({"rules": ["503 once"]}, "1 rule"),
+        ({"limits": {"per_minute": 1}}, "0 rules"),
+        (
+            {
+                "replay": [
+                    {"wire": "http", "stage": "accept", "nth": 1, "strikes": [{"rule": "r", "fault": "hang"}]}
+                ]
+            },
+            "0 rules",
+        ),
+    ],
+    ids=repr,
+)
+def test_nobody_says_that_every_mail_is_taken_if_it_is_not(
+    plan: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(plan) as simulator:
+        say_hello(simulator.service)
+    said = click.unstyle(capsys.readouterr().err)
+    assert f"  plan     {says}\n" in said

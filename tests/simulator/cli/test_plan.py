@@ -61,7 +61,7 @@ def test_the_plans_of_accounts_are_checked_too(tmp_path: Path) -> None:
 def test_a_plan_is_changed_while_the_simulator_runs(simulator: Running) -> None:
     """Named, appended to in one line, shown with what each rule did, and taken away again."""
     where = url(simulator)
-    assert invoke("set", "lost-answers", *where).output == "in force for account default: 1 rules\n"
+    assert invoke("set", "lost-answers", *where).output == "in force for account default: 1 rule\n"
     added = invoke("add", "503 first 1", "429 retry-after 3", *where).output.splitlines()
     assert added[1] == '503 first 1: at HTTP "accept", on the first occasion, answer 503. Met 0, struck 0.'
     assert len(added) == 3
@@ -73,6 +73,27 @@ def test_a_plan_is_changed_while_the_simulator_runs(simulator: Running) -> None:
     assert shown[2].endswith("Met 1, struck 1.")
     as_json = json.loads(invoke("show", "--json", *where).output)
     assert [rule["over"] for rule in as_json["rules"]] == [False, True, False]
+    invoke("clear", *where)
+    assert invoke("show", *where).output == "no faults: every mail is taken\n"
+
+
+def test_a_recording_is_shown_with_how_far_it_is(simulator: Running, tmp_path: Path) -> None:
+    """While it is struck again nobody says that nothing goes wrong, with further rules or without."""
+    where = url(simulator)
+    with simulator.control() as control:
+        control.reset()
+        control.set_plan({"rules": ["503 once"]})
+        assert ask(simulator, request(mail())).status == 503
+        recording = tmp_path / "run.json"
+        recording.write_text(json.dumps(control.replay()))
+        control.reset()
+    says = "replay: {} of 1 decision of a former run struck again"
+
+    said = invoke("set", str(recording), *where).output.splitlines()
+    assert said == ["in force for account default: 0 rules", says.format(0)]
+    assert ask(simulator, request(mail())).status == 503
+    assert invoke("show", *where).output.splitlines() == [says.format(1)]
+    assert invoke("add", "429 once", *where).output.splitlines()[1:] == [says.format(1)]
     invoke("clear", *where)
     assert invoke("show", *where).output == "no faults: every mail is taken\n"
 
