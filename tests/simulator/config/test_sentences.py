@@ -69,7 +69,7 @@ def test_an_explanation_says_where_whom_when_and_what(keys: dict[str, Any], said
                     {"wire": "http", "stage": "accept", "nth": 1, "strikes": [{"rule": "r", "fault": "hang"}]}
                 ]
             },
-            ["replay: 1 decisions of a former run strike again."],
+            ["replay: 1 decision of a former run strikes again."],
         ),
     ],
     ids=str,
