@@ -9,7 +9,7 @@ import shutil
 import smtplib
 import ssl
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -135,20 +135,35 @@ transport.sendMail({ envelope: { from: where.sender, to }, raw: { path: mail } }
 
 def with_nodemailer(mail: Path, to: str, where: Where) -> Told:
     facts = {"host": where.host, "port": where.port, "tls": where.tls, "ca": where.ca, "user": where.user}
-    return _run(["node", "-e", _NODEMAILER, json.dumps([str(mail), to, facts | {"sender": SENDER}])])
+    said = json.dumps([str(mail), to, facts | {"sender": SENDER}])
+    return _run(["node", "-e", _NODEMAILER, said], environment=_with_modules())
 
 
-def _run(*words: list[str], stdin: bytes = b"") -> Told:
+def _run(*words: list[str], stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> Told:
     command = [word for some in words for word in some]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=2 * PATIENCE_S, check=False)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, timeout=2 * PATIENCE_S, check=False, env=environment
+    )
     return Told(sent=done.returncode == 0, words=(done.stdout + done.stderr).decode("utf-8", "replace"))
+
+
+@cache
+def _with_modules() -> dict[str, str]:
+    """Return an environment in which node finds what `npm install --global` has installed: by itself it does not."""
+    places = [os.environ.get("NODE_PATH", "")]
+    if shutil.which("npm") is not None:
+        asked = subprocess.run(["npm", "root", "--global"], capture_output=True, text=True, check=False)
+        places.append(asked.stdout.strip())
+    return os.environ | {"NODE_PATH": os.pathsep.join(filter(None, places))}
 
 
 @cache
 def _has_nodemailer() -> bool:
     if shutil.which("node") is None:
         return False
-    found = subprocess.run(["node", "-e", "require('nodemailer')"], capture_output=True, check=False)
+    found = subprocess.run(
+        ["node", "-e", "require('nodemailer')"], capture_output=True, check=False, env=_with_modules()
+    )
     return found.returncode == 0
 
 
@@ -156,7 +171,7 @@ def _has(tool: str) -> Callable[[], bool]:
     return lambda: shutil.which(tool) is not None
 
 
-#: Each client, and whether it is there. Node finds modules in NODE_PATH.
+#: Each client, and whether it is there.
 CLIENTS: dict[str, tuple[Client, Callable[[], bool]]] = {
     "smtplib": (with_smtplib, lambda: True),
     "aiosmtplib": (with_aiosmtplib, lambda: True),
@@ -169,5 +184,5 @@ HOW_TO_GET = {
     "swaks": "apt-get install swaks",
     "msmtp": "apt-get install msmtp",
     "curl": "apt-get install curl",
-    "nodemailer": f"npm install nodemailer, and NODE_PATH (now {os.environ.get('NODE_PATH', '') or 'not set'})",
+    "nodemailer": "npm install --global nodemailer (or elsewhere, and name its node_modules in NODE_PATH)",
 }
