@@ -15,7 +15,8 @@ from simulator.provider.clock import AccountClock
 from simulator.provider.greylist import Greylist, GreylistState
 from simulator.provider.idempotency import KeyRules, Keys
 from simulator.provider.ledger import LIGHT_RECIPIENTS, Attempt, AttemptState, Decision, Ledger, NoPast, Past
-from simulator.provider.limits import Limit, Limiter, Limits, limits_on_throughput
+from simulator.provider.limiter import Limiter
+from simulator.provider.limits import Limit, Limits, limits_on_throughput
 from simulator.provider.magic import Magic, MagicState
 from simulator.provider.message import Submission
 from simulator.provider.obligations import Obligation

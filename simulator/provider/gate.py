@@ -12,8 +12,10 @@ from datetime import datetime
 from simulator.provider.account import Account
 from simulator.provider.answer import Reason, Refused, RetryAfter, RetryAfterKind
 from simulator.provider.ledger import Acceptance, Attempt
-from simulator.provider.limits import Excess, Occasion, Scope, Standing, refusal
+from simulator.provider.limiter import Excess, Occasion, refusal
+from simulator.provider.limits import Scope
 from simulator.provider.message import Submission
+from simulator.provider.meters import Standing
 from simulator.provider.plan import wire_of
 from simulator.provider.strike import Held
 

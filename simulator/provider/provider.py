@@ -31,9 +31,9 @@ from simulator.provider.foretold import Foretold
 from simulator.provider.holding import Holding
 from simulator.provider.journal import Record
 from simulator.provider.ledger import Acceptance, Attempt, AttemptState, NoPast, Past, Sent
-from simulator.provider.limits import Standing
 from simulator.provider.lookup import PLAIN, Query, View
 from simulator.provider.message import Submission
+from simulator.provider.meters import Standing
 from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
 from simulator.provider.obligations import Judgement, Obligation, judge

@@ -12,7 +12,7 @@ from simulator.dialects.native.openapi import OPERATIONS, PROBLEMS, Operation
 from simulator.dialects.native.ratelimit import rate_fields
 from simulator.dialects.native.request import RAW_KEYS
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.limits import Standing
+from simulator.provider.meters import Standing
 from simulator.servers.http.body import LEAST_BYTES_PER_S, MAX_BODY_BYTES, STALL_S
 from simulator.servers.http.connection import HEAD_S, MAX_HEAD_BYTES
 from tests.simulator.provider.mails import NOW

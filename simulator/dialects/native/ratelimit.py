@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from simulator.provider.limits import Standing
+from simulator.provider.meters import Standing
 
 Fields = tuple[tuple[str, str], ...]
 

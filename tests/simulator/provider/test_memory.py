@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simulator.config import read_plan
-from simulator.provider import counts, events, greylist, limits, occasions
+from simulator.provider import counts, events, greylist, limiter, occasions
 from simulator.provider.ledger import Acceptance, Attempt
 from simulator.provider.message import from_bytes, mail_to, short_name
 from simulator.provider.provider import Provider
@@ -43,7 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (counts, "MOST_SCOPES"),
         (counts, "MOST_ATTEMPTS"),
         (greylist, "MOST_TRIPLETS"),
-        (limits, "MOST_SCOPES"),
+        (limiter, "MOST_SCOPES"),
         (occasions, "MOST_MAILS"),
         (events, "AHEAD"),
     ):

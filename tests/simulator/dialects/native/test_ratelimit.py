@@ -6,7 +6,7 @@ import pytest
 
 from simulator.dialects.native.ratelimit import FORMS, rate_fields
 from simulator.provider.api import RATE_FIELDS
-from simulator.provider.limits import Standing
+from simulator.provider.meters import Standing
 from tests.simulator.provider.mails import NOW
 
 BURST = Standing(name="burst", quota=10, window_s=0.2, remaining=0, reset_s=0.02)
