@@ -17,7 +17,7 @@ from simulator.provider.notices import Notice, notice_of
 from simulator.provider.provider import Account, Setup
 from simulator.provider.returns import ReturnMail, ReturnRules, compose, report_of
 from simulator.provider.webhooks import Reach, TargetError, check_address
-from simulator.servers.couriers import Terms
+from simulator.servers.courier import Terms
 
 if TYPE_CHECKING:
     from aiosmtplib import SMTPResponseException

@@ -18,7 +18,7 @@ from simulator.provider.notices import Notice, body, signed
 from simulator.provider.provider import Account, Provider, Setup
 from simulator.provider.signing import Scheme
 from simulator.provider.webhooks import Reach, WebhookRules, check_target
-from simulator.servers.couriers import Terms
+from simulator.servers.courier import Terms
 from simulator.servers.messenger import Messenger
 
 #: Where what was set by hand is remembered, see `simulator.provider.notes`.
