@@ -162,7 +162,7 @@ def compare(ledger: Path, told: Told) -> dict[str, int]:
     answered = {message_id: id_ for message_id, id_ in told.ids.items() if id_ is not None}
     return {
         "in the ledger": found.total(),
-        "of those, never answered": sum(told.ids.get(each or "") is None for each in found),
+        "of those, never answered": sum(told.ids.get(each or "", "") is None for each in found),
         "answered, and not there": sum(each not in found for each in answered),
         "there more than once": sum(count > 1 for count in found.values()),
         "there under another id": sum(ids.get(each, id_) != id_ for each, id_ in answered.items()),
