@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -24,8 +24,10 @@ from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
 from simulator.servers.smtp.server import SmtpServer
 from simulator.servers.smtp.session import SmtpSession
+from simulator.servers.tls import Tls
 from simulator.servers.wire import Holds, Wire
 from simulator.store import StoreError
+from tests.simulator.servers.smtp.house import house
 from tests.simulator.servers.smtp.machine import Machine
 from tests.simulator.servers.smtp.tap import Tap, parted
 from tests.simulator.servers.smtp.test_fuzz import CUTS, next_step
@@ -304,3 +306,43 @@ def test_an_answer_that_the_sender_does_not_read_is_waited_for(paused: int, then
 def test_nothing_is_said_of_what_could_not_be_kept() -> None:
     seen = same({}, b"EHLO c.example\r\n" + MAIL, [], broken=True)
     assert seen.heard.endswith(b"354 end data with <CR><LF>.<CR><LF>\r\n")
+
+
+#: What is said after the greeting, each part with how many replies it has. The first: STARTTLS, and with it TLS.
+UNDER_TLS = [
+    (b"EHLO c.example\r\nSTARTTLS\r\n", 2),
+    (b"NOOP\r\nEHLO c.example\r\n", 2),
+    (MAIL, 5),
+    (b"AUTH PLAIN AHNob3AAc2VjcmV0\r\n", 1),
+    (MAIL + MAIL[:30], 6),
+    (MAIL[30:] + b"RSET\r\n" + MAIL[:-20], 9),
+    (MAIL[-20:] + b"QUIT\r\n", 2),
+]
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 23])
+@pytest.mark.parametrize("begin", ["STARTTLS", "first"])
+def test_under_tls_both_ways_are_the_same(tls: Tls, begin: str, piece: int) -> None:
+    """And with an account in the middle."""
+
+    async def story(short: bool) -> tuple[bytes, list[Any], list[Any]]:
+        async with house(tls=tls, accounts=("shop",), short=short) as home:
+            client = await home.client(tls=begin == "first")
+            if begin == "first":
+                await client.secure(tls)
+            heard = await client.reply()
+            for said, replies in UNDER_TLS[begin == "first" :]:
+                for start in range(0, len(said), piece):
+                    await client.say(said[start : start + piece])
+                for _ in range(replies):
+                    heard += await client.reply()
+                if b"STARTTLS" in said:
+                    await client.secure(tls)
+            heard += await client.rest()
+            attempts = [await home.closed(account) for account in ("default", "shop")]
+            facts = [[replace(each, peer="") for each in some] for some in attempts]
+            return heard, facts, [home.booked(account) for account in ("default", "shop")]
+
+    quick, slow = (asyncio.run(story(short)) for short in (True, False))
+    assert quick == slow
+    assert [len(some) for some in quick[2]] == [1, 3]
