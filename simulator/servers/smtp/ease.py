@@ -204,6 +204,8 @@ class Ease(Transaction):
         # Whatever recipients there are by now may be magic.
         self._magic = None
         self._at_ease = True
+        # It was full, and has been obeyed to the last octet.
+        self._inbox.resume()
         self._wait()
         await self._park()
         return None

@@ -59,7 +59,13 @@ class Inbox:
         """Forget what is there, and whatever comes; keep reading, so that the end is noticed."""
         self._deaf = True
         self.data.clear()
-        self._resume()
+        self.resume()
+
+    def resume(self) -> None:
+        """Let the socket be read, if it is not."""
+        if self._paused and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
 
     def ended(self) -> None:
         """The sender sent FIN: what it said before still counts."""
@@ -85,7 +91,7 @@ class Inbox:
         """Wait for more input than there is now. False: there will be none. `since`: when the waiting really began."""
         if self._lost or self._ended or self.gave_up:
             return False
-        self._resume()
+        self.resume()
         self._waiter = waiter = parked()
         self.waiting_since = self._clock.monotonic() if since is None else since
         size = len(self.data)
@@ -111,7 +117,7 @@ class Inbox:
         """Return whatever is there."""
         data = bytes(self.data)
         self.data.clear()
-        self._resume()
+        self.resume()
         return data
 
     def is_open(self) -> bool:
@@ -141,11 +147,6 @@ class Inbox:
             if not await self.more(since) and not self._dismissed:
                 return Trouble.IDLE if self.gave_up else Trouble.GONE
         return Trouble.GONE if self._lost else Trouble.DISMISSED
-
-    def _resume(self) -> None:
-        if self._paused and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
