@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from simulator.driven import Waiter
 from simulator.provider.ledger import Booked, Tried
 from simulator.provider.provider import Provider
 from simulator.servers.alarms import Alarms
+from simulator.servers.smtp.inbox import INBOX_LIMIT_BYTES
 from simulator.servers.smtp.server import SmtpServer
 from simulator.servers.smtp.session import SmtpSession
 from simulator.servers.tls import Tls
@@ -66,6 +69,28 @@ async def at_rest(turns: int = 400) -> None:
     """Let both ways come as far as they can, however many turns of the loop each needs."""
     for _ in range(turns):
         await asyncio.sleep(0)
+
+
+class Line(Tap):
+    """Holds back what is said while it is not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = True
+        self.said: deque[bytes] = deque()
+
+    def pause_reading(self) -> None:
+        assert self.is_read
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_read
+        self.is_read = True
+
+    def deliver(self, session: SmtpSession) -> None:
+        """Let the session have what it reads, but nothing after the end."""
+        while self.said and self.is_read and not self.closed:
+            session.data_received(self.said.popleft())
 
 
 class Ledger:
@@ -126,10 +151,12 @@ def play(
     broken: bool = False,
     later: dict[str, Any] | None = None,
     events: Mapping[int, str] = MappingProxyType({}),
+    room: int = INBOX_LIMIT_BYTES,
 ) -> Seen:
     """Say it all, cut into pieces; return what is to be seen.
 
-    `later`: the plan from the third piece on. `events`: which of `EVENTS` happens before which piece.
+    `later`: the plan from the third piece on. `events`: which of `EVENTS` happens before which piece. `room`: of an
+    inbox, until its line is not read any more.
     """
 
     async def story() -> Seen:
@@ -156,7 +183,7 @@ def play(
             tell_when_kept=ledger.tell_when_kept,
             in_tasks=not short,
         )
-        session, tap = SmtpSession(server), Tap()
+        session, tap = SmtpSession(server), Line()
         session.connection_made(tap)
         rest, at, over = said, 0, False
         while rest:
@@ -165,18 +192,25 @@ def play(
                 provider.set_up("default", read_plan(later, "the test"), NOW)
             if at in events:
                 await at_rest(50)
-                if not over:
+                # A FIN comes behind what was said before.
+                if not over and not (tap.said and events[at] == "eof"):
                     EVENTS[events[at]](session, tap, ledger, provider)
                     over = events[at] in ("eof", "lost")
                 await at_rest(50)
             size = cuts[at % len(cuts)] if cuts else len(rest)
-            if not tap.closed and not over:
-                session.data_received(rest[:size])
+            if not over:
+                tap.said.append(rest[:size])
+                tap.deliver(session)
             rest, at = rest[size:], at + 1
             await at_rest(4)
         await at_rest()
         ledger.is_open.set()
         session.resume_writing()
+        await at_rest()
+        while tap.said and not tap.closed and not over:
+            tap.deliver(session)
+            await at_rest()
+            assert tap.is_read or tap.closed, "who has obeyed everything reads on"
         if not over:
             session.eof_received()
         await parted(session)
@@ -194,7 +228,8 @@ def play(
             short=taken,
         )
 
-    return asyncio.run(story())
+    with patch("simulator.servers.smtp.inbox.INBOX_LIMIT_BYTES", room):
+        return asyncio.run(story())
 
 
 def same(plan: dict[str, Any], said: bytes, cuts: list[int], **more: Any) -> Seen:
@@ -258,13 +293,14 @@ def test_both_ways_are_the_same_to_everybody(
     events=st.dictionaries(st.integers(0, 12), st.sampled_from([*EVENTS]), max_size=5),
     broken=st.booleans(),
     later=st.none() | st.sampled_from([{}, *PLANS]),
+    room=st.sampled_from([30, 100, INBOX_LIMIT_BYTES]),
 )
 def test_whatever_happens_meanwhile_both_ways_are_the_same(
-    mails: int, cuts: list[int], events: dict[int, str], broken: bool, later: dict[str, Any] | None
+    mails: int, cuts: list[int], events: dict[int, str], broken: bool, later: dict[str, Any] | None, room: int
 ) -> None:
     """Acceptances that take their time to be kept, resets, stops, ends of every kind, and who does not read."""
     said = b"EHLO c.example\r\n" + mails * MAIL + 10 * b"NOOP\r\n" + b"QUIT\r\n"
-    same({}, said, cuts, events=events, broken=broken, later=later)
+    same({}, said, cuts, events=events, broken=broken, later=later, room=room)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=repr)
