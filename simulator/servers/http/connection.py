@@ -280,8 +280,9 @@ class Visitor(HttpToolsProtocol):
             self._idle_for(self.timeout_keep_alive)
         if self._kept:
             early, self._kept = b"".join(self._kept), []
-            self.hear(early)
+            # First, for what is there may be so much that the line is not to be read on.
             self.transport.resume_reading()
+            self.hear(early)
 
     def _idle_for(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.config import read_plan
+from simulator.driven import Waiter
 from simulator.provider.ledger import Tried
 from simulator.provider.provider import Provider, Record
 from simulator.servers.alarms import Alarms
@@ -45,6 +46,14 @@ class Clock:
 
 class Line(Tap):
     """Whose other side is known."""
+
+    is_read = True
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", 5000) if name in ("peername", "sockname") else default
@@ -285,6 +294,43 @@ def test_what_comes_before_its_turn_waits_for_it() -> None:
     seen = same({}, [(0, first), (0, second + first), (0, second[:9]), (0, second[9:])])
     assert seen.heard[0].count(b"HTTP/1.1 200 OK") == 4
     assert seen.heard[0].count(b"idempotency-replayed") == 2
+
+
+def test_a_line_is_not_read_on_where_there_is_too_much_behind_a_request_that_waits() -> None:
+    """Whoever pipelines a large body is held back as elsewhere: memory stays bounded."""
+
+    async def story() -> None:
+        clock = Clock()
+        provider = Provider(seed=7, now=NOW)
+        waiters: list[Waiter[StoreError | None]] = []
+        native = NativeApi(
+            provider,
+            Wire(Alarms(clock), Holds(), lambda: None),
+            nothing,
+            lambda: None,
+            clock,
+            trouble_with_ledger=lambda: None,
+            tell_when_kept=waiters.append,
+        )
+        visitor, line = HttpServer(native.app, native, clock, quick=native.quick)._visitor(), Line()
+        visitor.connection_made(line)
+        visitor.data_received(request(json.dumps(MAIL).encode()))
+        assert visitor.waits
+        visitor.data_received(request(b"x" * 200_000)[:100_000])
+        assert not line.is_read
+        (waiter,) = waiters
+        waiter.set_result(None)
+        assert line.written.startswith(b"HTTP/1.1 200 OK")
+        assert visitor.flow.read_paused
+        assert not line.is_read
+        visitor.connection_lost(None)
+        await asyncio.gather(*visitor.tasks, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+async def nothing() -> None:
+    """Everything is durable already."""
 
 
 def test_nothing_is_said_of_what_could_not_be_kept() -> None:
