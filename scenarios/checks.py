@@ -510,7 +510,7 @@ def flooded(history: History, *, most: int = FLOOD, within_s: float = AT_ONCE_S)
 
 def _finds_nobody(each: Try) -> bool:
     """Tell whether an attempt shows that the service is away (421, 503, no answer at all), not that it has a limit."""
-    if each.accepted or each.retry_after_s is not None:
+    if each.accepted or each.retry_after_s is not None or _only_a_limit(each):
         return False
     return each.code in (421, 503) or (each.code is None and each.closed_at is not None)
 
@@ -527,6 +527,11 @@ def _hands_over_nothing(each: Try) -> bool:
 
 def _meets_the_limit(each: Try) -> bool:
     return each.code == 429 and all(rule.startswith("limit: ") for rule in each.rules)
+
+
+def _only_a_limit(each: Try) -> bool:
+    """Tell whether the provider is there and says so, with whatever code it says that it has enough."""
+    return bool(each.rules) and all(rule.startswith("limit: ") for rule in each.rules)
 
 
 def _is_told_to_wait(each: Try) -> bool:

@@ -130,8 +130,11 @@ SMTP_SYSTEM = frozenset({"4.3.2", "4.4.5"})
 # nowhere else, words decide, and only towards trying again: to be wrong costs a few attempts that are counted.
 SMTP_THROTTLES = frozenset({(550, "5.7.0"), (550, "5.7.1"), (550, "5.4.5"), (554, "5.7.0"), (554, "5.7.1")})
 _TOO_MUCH = re.compile(
-    r"too (?:many|fast)|throttl|(?:rate|sending|hourly|daily|quota)\b.{0,40}(?:limit|exceed)", re.IGNORECASE
+    r"too (?:many|fast)|throttl|(?:rate|sending|hourly|daily|quota)\b.{0,40}(?:limit|exceed|reached|used up|exhausted)",
+    re.IGNORECASE,
 )
+# Not those of a mailbox, which may be full by its own quota (RFC 3463 section 3.3).
+_OF_MAILBOX = re.compile(r"[45]\.2\.")
 SMTP_PHASE_CODES: dict[tuple[Phase, int], Outcome] = {
     # RFC 5321 section 4.5.3.1.10: in this place 552 means "too many recipients", to be treated as 452.
     (Phase.RCPT, 552): TryLater(reason="too many recipients for now"),
@@ -178,6 +181,12 @@ def _http_success(evidence: Evidence) -> Outcome:
     return Accepted(reason="accepted", provider_id=evidence.provider_id)
 
 
+def _is_too_much(evidence: Evidence) -> bool:
+    if _OF_MAILBOX.match(evidence.enhanced or ""):
+        return False
+    return _TOO_MUCH.search(evidence.answer or "") is not None
+
+
 def _classify_smtp(evidence: Evidence) -> Outcome:
     code, phase = evidence.code, evidence.phase
     if code is None:
@@ -189,7 +198,7 @@ def _classify_smtp(evidence: Evidence) -> Outcome:
         return SMTP_CODES[code]
     if code // 100 == 4 and evidence.enhanced in SMTP_SYSTEM:
         return TryLater(reason="the whole system takes no mail now", channel=True)
-    if code // 100 in SMTP_FIRST_DIGIT and _TOO_MUCH.search(evidence.answer or ""):
+    if code // 100 in SMTP_FIRST_DIGIT and _is_too_much(evidence):
         if code // 100 == 4:
             return TryLater(reason="too much for now, says the server", throttled=True)
         if (code, evidence.enhanced) in SMTP_THROTTLES:

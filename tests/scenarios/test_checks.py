@@ -509,3 +509,24 @@ def test_who_looks_something_up_at_a_guarded_door_floods_nobody() -> None:
     assert checks.flooded(History(attempts=(first, *visits))) == []
     turned_away = [replace(each, rules=("down",)) for each in visits]
     assert [each.kind for each in checks.flooded(History(attempts=(first, *turned_away)))] == ["flooded"]
+
+
+def test_a_limit_is_not_a_provider_that_is_down() -> None:
+    """Also where it is said with 421, which a service that is shutting down says as well (RFC 5321, section 4.2.3)."""
+
+    def turned_away(by: str) -> History:
+        attempts = [
+            Try(
+                id=f"att_{number}",
+                opened_at=BEGIN + timedelta(seconds=41 * (number > 0)),
+                closed_at=BEGIN + timedelta(seconds=41),
+                answer="421 4.3.2 come back later",
+                sent="complete",
+                rules=(by,),
+            )
+            for number in range(6)
+        ]
+        return History(attempts=tuple(attempts))
+
+    assert [each.kind for each in checks.flooded(turned_away("down"))] == ["flooded"]
+    assert checks.flooded(turned_away("limit: pace")) == []

@@ -192,9 +192,13 @@ def test_the_text_never_decides() -> None:
         (Phase.DATA, 454, None, "Throttling failure: Maximum sending rate exceeded.", FAST),
         (Phase.RCPT, 452, None, "Too many recipients received this hour (throttled)", SLOW_DOWN),
         (Phase.MAIL, 451, "4.7.0", "4.7.0 too many messages, try again later", SLOW_DOWN),
+        (Phase.DATA, 452, "4.5.3", "4.5.3 the quota of mails is used up; try again in 60 seconds", SLOW_DOWN),
+        (Phase.MAIL, 450, None, "hourly limit reached", SLOW_DOWN),
         (Phase.MAIL, 421, "4.7.0", "4.7.0 too many messages, closing", CHANNEL),
         (Phase.MAIL, 451, "4.3.2", "4.3.2 system not accepting network messages", CHANNEL),
         (Phase.RCPT, 451, "4.4.5", "4.4.5 congestion", CHANNEL),
+        # A mailbox has a quota of its own, and that it is full is a matter of this one mail.
+        (Phase.RCPT, 452, "4.2.2", "4.2.2 mailbox quota exceeded", MAIL),
         # The same codes with other words are what they are, and so are these words with other codes.
         (Phase.SENT, 550, "5.7.0", "5.7.0 Message refused by policy", "refused"),
         (Phase.SENT, 550, "5.7.1", "5.7.1 Relaying denied", "refused"),
