@@ -163,7 +163,9 @@ def _counted(
     good, bad = (0, 0) if fresh else (breaker.good, breaker.bad)
     good += good_before + (news is Standing.GOOD)
     bad += news is not Standing.GOOD
-    in_a_row = 0 if news is Standing.GOOD else breaker.in_a_row + 1
+    # Successes that nobody knew of broke the row of failures that others have told.
+    row = 0 if good_before else breaker.in_a_row
+    in_a_row = 0 if news is Standing.GOOD else row + 1
     counted = replace(breaker, in_a_row=in_a_row, good=good, bad=bad, since=now if fresh else breaker.since)
     often = good + bad >= rules.least and bad >= rules.rate * (good + bad)
     if news is Standing.SHUT or in_a_row >= rules.failures or (news is Standing.BAD and often):

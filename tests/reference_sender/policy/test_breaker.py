@@ -69,6 +69,15 @@ def test_successes_that_were_not_told_count_when_a_failure_is() -> None:
     assert tell(tell(CLOSED, "bgbgbgbg"), "bb", good_before=10).position is Position.CLOSED
 
 
+def test_failures_of_several_workers_are_no_row_if_mail_went_well_between_them() -> None:
+    """One in eight fails, and each worker tells only of failures: with five workers that looks like a row of five."""
+    breaker = CLOSED
+    for _ in range(8):
+        breaker = tell(breaker, "b", good_before=7)
+    assert (breaker.position, breaker.in_a_row, breaker.bad) == (Position.CLOSED, 1, 8)
+    assert tell(tell(breaker, "b", good_before=1), "bb").position is Position.OPEN
+
+
 def test_nobody_asks_until_the_pause_is_over_and_then_a_few() -> None:
     breaker = tell(CLOSED, "bbb")
     assert room(breaker, RULES, NOW) == 0
