@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import socket
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -253,38 +250,5 @@ def test_a_thousand_idle_connections() -> None:
                 client.break_line()
             assert (await other.send(RAW)).startswith(b"250 ")
             # That nothing is left of them is held by the house.
-
-    run(story())
-
-
-@pytest.mark.parametrize("short", [True, False], ids=["short way", "long way"])
-def test_who_talks_on_and_never_reads(short: bool) -> None:
-    """It is not read on either: what waits for it is bounded, and every command has its reply in the end."""
-    command = b"EHLO " + b".".join([b"c" * 60] * 4) + b"\r\n"
-
-    async def story() -> None:
-        async with house(short=short) as home:
-            client = await home.client()
-            await client.reply()
-            (session,) = home.server._sessions
-            # The kernel would take megabytes before anybody notices.
-            for sock in (client.sock, session._line.transport.get_extra_info("socket")):
-                for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                    sock.setsockopt(socket.SOL_SOCKET, buffer, 65_536)
-            said = 0
-            async with bounded(home):
-                other = await home.client()
-                await other.hello()
-                while not session._inbox._paused:
-                    with contextlib.suppress(BlockingIOError):
-                        said += client.sock.send((command * 100)[said % len(command) :])
-                    assert said < 2 * MIB
-                    # While somebody else is served the server has time to read.
-                    assert (await other.ask(b"NOOP")).startswith(b"250 ")
-            last = asyncio.ensure_future(client.say(command[said % len(command) :] + b"QUIT\r\n"))
-            replies = (await client.rest()).splitlines()
-            await last
-            assert replies.count(b"250 HELP") == said // len(command) + 1
-            assert replies[-1] == b"221 2.0.0 bye"
 
     run(story())

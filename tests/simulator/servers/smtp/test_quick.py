@@ -339,6 +339,15 @@ def test_an_answer_that_the_sender_does_not_read_is_waited_for(paused: int, then
     assert seen.short == (paused > 1)
 
 
+@pytest.mark.parametrize("room", [30, 100])
+def test_who_talks_on_and_does_not_read_is_not_read_either(room: int) -> None:
+    """What waits for it is bounded; when it reads again, every command has its reply, also where all of them came whole."""
+    said = b"EHLO c12.example\r\n" + 60 * b"NOOP\r\n" + MAIL + b"QUIT\r\n"
+    seen = same({}, said, [12], events={3: "pause"}, room=room)
+    assert seen.heard.count(b"250 2.0.0 OK\r\n") == 60
+    assert seen.heard.endswith(b"221 2.0.0 bye\r\n")
+
+
 def test_nothing_is_said_of_what_could_not_be_kept() -> None:
     seen = same({}, b"EHLO c.example\r\n" + MAIL, [], broken=True)
     assert seen.heard.endswith(b"354 end data with <CR><LF>.<CR><LF>\r\n")
