@@ -9,6 +9,10 @@ from scenarios.simulation.behaviours import HEALTHY
 from scenarios.simulation.cell import FREEZE, Cell, Outcome
 from scenarios.simulation.processes import CrashPoint
 
+#: Stopped for a while, as `FREEZE`, but only at the first of the steps between which nothing has changed outside of the
+#: victim's memory (at each, where the run did not note that). It keeps its memory, so that these are not one – only alike.
+FREEZE_ONCE = "freeze once a moment"
+
 
 class NotOne(Exception):
     """Two cells that should have been one came to different ends."""
@@ -33,10 +37,14 @@ def points(outcome: Outcome, kinds: Iterable[str], *, again: bool = False) -> li
     """List the crash points of a run that its victim came by (`again`: the restarted victim)."""
     steps = outcome.again_steps if again else outcome.steps
     passed = outcome.again_passed if again else outcome.passed
+    moments = (outcome.again_moments if again else outcome.moments).get(("step", ""))
     found = []
     for kind in kinds:
         if kind in ("step", FREEZE):
             found += [CrashPoint(kind, "", n) for n in range(1, steps + 1)]
+        elif kind == FREEZE_ONCE:
+            firsts = {moment: n for n, moment in reversed(list(enumerate(moments or range(1, steps + 1), 1)))}
+            found += [CrashPoint(FREEZE, "", n) for n in sorted(firsts.values())]
         else:
             found += [
                 CrashPoint(kind, name, n)

@@ -22,7 +22,7 @@ from scenarios import clock
 from scenarios.simulation.asked import Notes
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
 from scenarios.simulation.cell import FATED, FREEZE, KNOWING, SHAPES, Cell, Outcome
-from scenarios.simulation.crashes import NotOne, Share, classes, crash_of, points, same_end
+from scenarios.simulation.crashes import FREEZE_ONCE, NotOne, Share, classes, crash_of, points, same_end
 from scenarios.simulation.guards import guarded, watchdog
 from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.processes import CrashPoint
@@ -181,6 +181,9 @@ ONE_OF_EACH = frozenset(
     {HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}
     | {"greeting 421", "dot 451", "RCPT 550", "dot closed"}
 )
+TELL_TIMES = frozenset(
+    {"503 with retry-after", "429 until a date", "one mail in 20 s, until a date", "taken late, 409 until"}
+)
 SKEWED = frozenset({SIMPLEST, "two mails, two workers"})
 #: The profile on which mails that know of each other are played, and with which behaviours: one of each outcome.
 ASKED, KNOWN = "http-keys", frozenset({HEALTHY.name, "503", "422", "taken, closed"})
@@ -221,7 +224,8 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     yield block("worker", *_ALL, shape=shows)
     if name not in FEW.get(profile.id, (name,)):
         return
-    yield block("worker", FREEZE, shape=shows)
+    stops = FREEZE if size is Size.FULL or name in IN_FLIGHT else FREEZE_ONCE
+    yield block("worker", stops, shape=shows)
     if not BY_WIRE[profile.wire][name].says_yes_early:
         yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
@@ -230,7 +234,7 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
             continue
         if shape != shows:
             yield block("worker", *_COMMITS, shape=shape)
-        if size is Size.SINGLE and shape not in SKEWED | {shows}:
+        if size is Size.SINGLE and (shape not in SKEWED | {shows} or name not in ONE_OF_EACH | TELL_TIMES):
             continue
         for skew_s in (-SKEW_S, SKEW_S):
             yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
@@ -377,7 +381,7 @@ def count(block: Block, sender: WorldSender, disk: Disk) -> int:
     """Return how many cells a block of one script has, by its dry run alone."""
     assert not block.then, "how many these have is only known when they are played"
     assert not block.twice, "and of these as well"
-    return 1 + len(points(play(block.cell(), sender, disk), block.kinds))
+    return 1 + len(points(play(block.cell(), sender, disk, moments=True), block.kinds))
 
 
 def cells(block: Block, sender: WorldSender, disk: Disk) -> Iterator[Outcome]:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from scenarios import clock
 from scenarios.simulation.cell import FREEZE
+from scenarios.simulation.crashes import FREEZE_ONCE
 from scenarios.simulation.matrix import Block, Played
 
 #: Processor time, in seconds of a quiet core: of a script of two behaviours played with one worker and with two, of one of
@@ -28,6 +29,8 @@ def weight(block: Block) -> float:
             return (PAIR if block.has_bytes else PAIR_OF_TWO) * scripts
     if FREEZE in block.kinds:
         return FROZEN
+    if FREEZE_ONCE in block.kinds:
+        return FROZEN / 2
     return COMMITS if block.kinds == ("commit",) else ALL_POINTS
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scenarios.simulation.cell import Cell, Outcome
-from scenarios.simulation.crashes import classes, crash_of, points, same_end, same_future
+from scenarios.simulation.crashes import FREEZE_ONCE, classes, crash_of, points, same_end, same_future
 from scenarios.simulation.processes import CrashPoint
 
 DIED = Cell(profile="http-keys", script=("503",), crash=CrashPoint("commit", "lost", 1))
@@ -43,6 +43,14 @@ def test_points_of_one_moment_are_one_and_the_telling_one_comes_first() -> None:
         ["commit lost #2", "sql before #1"],
     ]
     assert len(classes(RUN, ("freeze",))) == 2
+
+
+def test_once_a_moment_is_at_its_first_step() -> None:
+    """Two steps with nothing between them are alike to who is stopped; where nobody noted moments each is a stop."""
+    run = replace(RUN, steps=4, moments={("step", ""): [(0.0, 1), (0.0, 1), (0.0, 3), (0.0, 3)]})
+
+    assert [(each.kind, each.count) for each in points(run, (FREEZE_ONCE,))] == [("freeze", 1), ("freeze", 3)]
+    assert len(points(replace(run, moments={}), (FREEZE_ONCE,))) == 4
 
 
 @pytest.mark.parametrize(

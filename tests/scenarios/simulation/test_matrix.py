@@ -15,7 +15,7 @@ import pytest
 from reference_sender.worker import frozen_key
 from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cell import FATED, FREEZE, Cell, play
-from scenarios.simulation.crashes import classes, points, same_end
+from scenarios.simulation.crashes import FREEZE_ONCE, classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.matrix import (
     CROWDS,
@@ -70,7 +70,8 @@ def test_a_bigger_size_leaves_nothing_out() -> None:
     """Each size has all that a smaller one has; a crowd meets one behaviour of each outcome before the whole, on both wires."""
     quick, single, full = (blocks(size) for size in Size)
 
-    assert {block.id for block in single} < {block.id for block in full}
+    assert {block.id.replace(FREEZE_ONCE, FREEZE) for block in single} < {block.id for block in full}
+    assert {block.id for block in quick if FREEZE in block.kinds} <= {block.id for block in single}
     # In a quick one a block has some of the crash points only.
     everything = {(block.profile, block.script, block.shape) for block in single}
     assert {(block.profile, block.script, block.shape) for block in quick} <= everything
