@@ -781,6 +781,7 @@ QUESTIONS: tuple[Callable[[Try], bool], ...] = (
     _finds_nobody,
     _hands_over_nothing,
     _meets_the_limit,
+    _only_a_limit,
     _is_told_to_wait,
     _meets_its_own_key,
     lambda each: _withdrawn(each),

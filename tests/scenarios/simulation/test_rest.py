@@ -88,6 +88,7 @@ ASKING = {
     "_is_told_to_wait",
     "_meets_its_own_key",
     "_meets_the_limit",
+    "_only_a_limit",
     "_says_not_now",
     "_withdrawn",
     "perhaps_too_fast",
