@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender.commands.frame import database_sentence
 from reference_sender.message import Mail, parse_mail
+from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.room import QueueCap
 from reference_sender.outbox.store import Enqueued, Store, enqueue
 from reference_sender.policy.classes import MailClass, QueueFull
@@ -68,7 +69,7 @@ def _answer(
                 return _wrong(f"the op {other!r} does not exist; there are enqueue and status")
     except SQLAlchemyError as error:
         return _wrong(database_sentence(error))
-    except (ValueError, OverflowError, QueueFull) as error:  # InvalidMail among them
+    except (StoreTrouble, ValueError, OverflowError, QueueFull) as error:  # InvalidMail among them
         return _wrong(str(error))
 
 

@@ -5,6 +5,7 @@ Supporting a database begins here. Must not hold: tables, other queries.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -232,6 +233,8 @@ def _check_options(engine: Engine) -> None:
 
 def _patience(url: URL) -> dict[str, Any]:
     """What its driver has to be told, so that it does not wait for ever for a server that takes the connection and says nothing."""
+    if url.get_backend_name() == "postgresql" and "PGCONNECT_TIMEOUT" in os.environ:
+        return {}  # libpq's own word for it, which what we tell would outdo
     told = url.query.get("connect_timeout", CONNECT_S)
     wanted = {"connect_timeout": told}
     if url.get_backend_name() == "mysql":

@@ -130,7 +130,8 @@ SMTP_SYSTEM = frozenset({"4.3.2", "4.4.5"})
 # nowhere else, words decide, and only towards trying again: to be wrong costs a few attempts that are counted.
 SMTP_THROTTLES = frozenset({(550, "5.7.0"), (550, "5.7.1"), (550, "5.4.5"), (554, "5.7.0"), (554, "5.7.1")})
 _TOO_MUCH = re.compile(
-    r"too (?:many|fast)|throttl|(?:rate|sending|hourly|daily|quota)\b.{0,40}(?:limit|exceed|reached|used up|exhausted)",
+    r"too (?:many|fast)|throttl"
+    r"|\b(?:rate|sending|hourly|daily|quota)\b.{0,40}(?:limit|exceed|(?<!be )reached|used up|exhausted)",
     re.IGNORECASE,
 )
 # Not those of a mailbox, which may be full by its own quota (RFC 3463 section 3.3).

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from reference_sender.commands import lines
+from reference_sender.outbox.engine import StoreTrouble
+from reference_sender.outbox.store import enqueue
 from tests.reference_sender.commands.outboxes import Outbox
 from tests.reference_sender.samples import NOW
 
@@ -49,6 +52,22 @@ def test_a_full_queue_refuses_a_line_and_takes_the_next_code(outbox: Outbox) -> 
         MAIL | {"key": f"k{n}", "class": kind} for n, kind in enumerate(("notice", "newsletter", "code"))
     ]
     assert [each["ok"] for each in answers(outbox, *lines, cap=2)] == [True, False, True]
+
+
+def test_a_database_that_lets_nobody_in_costs_a_line_and_not_the_next(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = [StoreTrouble("the database has not let us in within 10 s")]
+
+    def enqueued(*arguments: Any, **more: Any) -> Any:
+        if trouble:
+            raise trouble.pop()
+        return enqueue(*arguments, **more)
+
+    monkeypatch.setattr(lines, "enqueue", enqueued)
+    first, second = answers(outbox, MAIL, MAIL)
+    assert (first["ok"], first["error"]) == (False, "the database has not let us in within 10 s")
+    assert second["created"]
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,20 @@ def test_the_url_says_how_long_a_server_may_take_to_let_us_in(url: str, told: di
     assert {name: value for name, value in given.items() if name.endswith("timeout")} == told
 
 
+def test_what_the_environment_says_to_libpq_is_not_outdone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "3")
+    engine, given = open_engine("postgresql://db/shop"), {}
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(_dialect: Any, _record: Any, _args: Any, options: dict[str, Any]) -> None:
+        given.update(options)
+        raise StoreTrouble("enough was seen")
+
+    with pytest.raises(StoreTrouble, match="enough was seen"):
+        engine.connect()
+    assert "connect_timeout" not in given
+
+
 @pytest.mark.parametrize(("kind", "least_s"), [("postgresql", 2), ("mysql", 1)])
 def test_who_is_in_may_wait_for_an_answer_for_longer(kind: str, least_s: int, tmp_path: Path) -> None:
     """A step of a migration takes its time."""

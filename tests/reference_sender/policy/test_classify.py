@@ -202,6 +202,8 @@ def test_the_text_never_decides() -> None:
         # The same codes with other words are what they are, and so are these words with other codes.
         (Phase.SENT, 550, "5.7.0", "5.7.0 Message refused by policy", "refused"),
         (Phase.SENT, 550, "5.7.1", "5.7.1 Relaying denied", "refused"),
+        (Phase.SENT, 550, "5.7.1", "5.7.1 corporate filter: our helpdesk can be reached at 0800", "refused"),
+        (Phase.SENT, 550, "5.7.1", "5.7.1 the sending domain could not be reached", "refused"),
         (Phase.RCPT, 550, "5.1.1", "5.1.1 too many people are called that", "refused"),
         (Phase.SENT, 552, "5.3.4", "5.3.4 Message size exceeds fixed limit", "refused"),
         (Phase.SENT, 550, None, "too many emails per second", "refused"),
