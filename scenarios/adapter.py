@@ -861,12 +861,11 @@ class Sender:
         talker = self._talker
         assert talker.process.stdin is not None
         asked_s = monotonic_s()
-        try:
+        # Who is gone by now may have said something all the same.
+        with contextlib.suppress(OSError):
             talker.process.stdin.write(line.encode() + b"\n")
             talker.process.stdin.flush()
-            answer = talker.out.next_line(ANSWER_WITHIN_S)
-        except OSError:
-            answer = None
+        answer = talker.out.next_line(ANSWER_WITHIN_S)
         if answer is not None:
             return answer
         if monotonic_s() - asked_s < ANSWER_WITHIN_S:

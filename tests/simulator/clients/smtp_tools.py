@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import shutil
 import smtplib
 import ssl
 import subprocess
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -87,6 +89,11 @@ def with_aiosmtplib(mail: Path, to: str, where: Where) -> Told:
         asyncio.run(send())
     except (aiosmtplib.SMTPException, OSError) as problem:
         return Told(sent=False, words=str(problem))
+    finally:
+        # It does not wait until TLS is taken down before its loop ends; whoever comes next would be told of the socket.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
     return Told(sent=True, words="")
 
 
