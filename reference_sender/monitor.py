@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -62,7 +63,7 @@ class Counted(Protocol):
     def text(self) -> bytes: ...
 
 
-class Monitored:
+class Monitored(ABC):
     """A program that can be looked at while it runs: started before it, closed after it. Its parts say what is to be seen."""
 
     OPTION: str
@@ -74,9 +75,9 @@ class Monitored:
         self._log = log
         self._monitor: Monitor | None = None
 
+    @abstractmethod
     def health(self) -> Health:
         """The judgement of this moment."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Listen. Raises `InvalidSettings` if the place cannot be had."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -75,7 +76,7 @@ class WorldCursor(sqlite3.Cursor):
         return self.owner.committing(lambda: super(WorldCursor, self).executescript(script))
 
 
-class Passing:
+class Passing(ABC):
     """What every connection of a process has in common: its statements and commits are crash points."""
 
     process: Process | None = None
@@ -85,9 +86,9 @@ class Passing:
     _rows_changed = 0
     """How many rows it had changed when that was told last."""
 
+    @abstractmethod
     def real(self) -> sqlite3.Connection:
         """The connection that the statements go to."""
-        raise NotImplementedError
 
     def cursor(self, factory: Any = None) -> Any:
         self._alive()

@@ -85,16 +85,21 @@ def drawer_of(path: Path) -> Drawer:
 
 def _opened(path: str, set_up: _SetUp) -> sqlite3.Connection:
     connection: sqlite3.Connection = sqlite3.dbapi2.Connection(path, timeout=0.0)
-    for what, *how in set_up:
-        if what == "isolation_level":
-            (connection.isolation_level,) = how
-        elif what == "function":
-            name, arguments, function, deterministic = how
-            connection.create_function(name, arguments, function, deterministic=deterministic)
-        else:
-            (sql,) = how
-            act_without_waiting(connection, lambda sql=sql: connection.execute(sql).fetchall())  # type: ignore[misc] # mypy: a default is no annotation
+    for what in set_up:
+        _set_on(connection, what)
     return connection
+
+
+def _set_on(connection: sqlite3.Connection, what: tuple[Any, ...]) -> None:
+    kind, *how = what
+    if kind == "isolation_level":
+        (connection.isolation_level,) = how
+    elif kind == "function":
+        name, arguments, function, deterministic = how
+        connection.create_function(name, arguments, function, deterministic=deterministic)
+    else:
+        (sql,) = how
+        act_without_waiting(connection, lambda: connection.execute(sql).fetchall())
 
 
 class LentConnection(Passing):
@@ -168,9 +173,8 @@ class LentConnection(Passing):
         if self._lent is None:
             self._set_up.append(what)
             return
-        raise NotImplementedError(
-            f"{what[0]} of a connection that is in use; set it before the first statement"
-        )
+        _set_on(self.real(), what)
+        self._is_as_lent = False
 
     def __enter__(self) -> Self:
         return self

@@ -82,6 +82,7 @@ class Ease(Transaction):
         if self._encryption is not None:
             self._encryption.feed(data)
             return
+        # As `_take_in_clear`, written out: this is called for every piece of every mail.
         if not self._at_ease or self._booked is not None:
             self._inbox.feed(data)
             return

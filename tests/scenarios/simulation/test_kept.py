@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -97,12 +97,18 @@ def test_who_sets_it_up_differently_gets_another(loop: VirtualLoop, path: Path, 
 def test_what_was_changed_later_is_not_lent_again(loop: VirtualLoop, path: Path, drawer: Drawer) -> None:
     """A setting after the first statement would come as a surprise to the next one."""
     process = Process(loop, "a")
-    lent = connect(process, path)
-    kept = lent.real()
-    lent.execute("PRAGMA foreign_keys = ON")
-    lent.close()
 
-    assert connect(process, path).real() is not kept
+    def changed(change: Callable[[LentConnection], object]) -> bool:
+        lent = connect(process, path)
+        kept = lent.real()
+        change(lent)
+        lent.close()
+        return connect(process, path).real() is not kept
+
+    assert not changed(lambda lent: lent.execute("SELECT 1").fetchall())
+    assert changed(lambda lent: lent.execute("PRAGMA foreign_keys = ON"))
+    assert changed(lambda lent: lent.create_function("one", 0, lambda: 1))
+    assert changed(lambda lent: setattr(lent, "isolation_level", "DEFERRED"))
 
 
 def test_a_file_that_was_replaced_is_opened_anew(loop: VirtualLoop, path: Path, drawer: Drawer) -> None:

@@ -10,21 +10,8 @@ from simulator.provider.limiter import Kind, Limiter, Occasion, refusal
 from simulator.provider.limits import Counts, Limit, Scope, Told
 from simulator.provider.meters import Standing
 from simulator.provider.rule import Pattern
+from tests.simulator.provider.limiters import EVERY, SOMEBODY, limiter, waits
 from tests.simulator.provider.mails import ANN, BOB, NOW, after
-
-EVERY = tuple(Scope)
-SOMEBODY = Occasion(ip="10.0.0.1", sender="shop@example.org", recipients=(BOB,))
-
-
-def limiter(*limits: Limit) -> Limiter:
-    return Limiter(limits=limits)
-
-
-def waits(it: Limiter, at_s: float = 0.0, who: Occasion = SOMEBODY) -> float | None:
-    """Let somebody in; return what he hears: None, or how long to wait."""
-    excess = it.take(EVERY, who, after(at_s))
-    return None if excess is None else excess.wait_s
-
 
 # --- whose limit it is ------------------------------------------------------------------------------
 

@@ -8,23 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.provider.limiter import Limiter, Occasion
-from simulator.provider.limits import Counts, Limit, Scope
+from simulator.provider.limiter import Occasion
+from simulator.provider.limits import Counts, Limit
 from simulator.provider.meters import DAY_S, Bucket, Window
+from tests.simulator.provider.limiters import limiter, waits
 from tests.simulator.provider.mails import BOB, NOW, after
-
-EVERY = tuple(Scope)
-SOMEBODY = Occasion(ip="10.0.0.1", sender="shop@example.org", recipients=(BOB,))
-
-
-def limiter(*limits: Limit) -> Limiter:
-    return Limiter(limits=limits)
-
-
-def waits(it: Limiter, at_s: float = 0.0, who: Occasion = SOMEBODY) -> float | None:
-    """Let somebody in; return what he hears: None, or how long to wait."""
-    excess = it.take(EVERY, who, after(at_s))
-    return None if excess is None else excess.wait_s
 
 
 def test_a_burst_is_taken_and_then_the_rate_rules() -> None:
@@ -53,7 +41,7 @@ def test_a_quota_lasts_until_the_next_window_begins() -> None:
 
 @pytest.mark.parametrize(("part", "length_s"), [("per_minute", 60), ("per_hour", 3600), ("per_day", 86_400)])
 def test_each_window_has_its_length(part: str, length_s: int) -> None:
-    it = limiter(Limit(name="l", **{part: 1}))  # type: ignore[arg-type]
+    it = limiter(Limit(name="l", **{part: 1}))  # type: ignore[arg-type] # the name is a parameter
 
     assert [waits(it, 1), waits(it, 2), waits(it, length_s)] == [None, length_s - 2, None]
 

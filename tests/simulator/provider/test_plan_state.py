@@ -49,12 +49,12 @@ def moment(
     *recipients: str, stage: str = "message", dialect: str = "smtp", connection: str = "c1", **known: object
 ) -> Moment:
     facts = {"account": "default", "recipients": recipients or (BOB,)} | known
-    return Moment(stage=stage, dialect=dialect, connection=connection, **facts)  # type: ignore[arg-type]
+    return Moment(stage=stage, dialect=dialect, connection=connection, **facts)  # type: ignore[arg-type] # of several types
 
 
 def hits(plan: PlanState, count: int, at: datetime = NOW, **where: object) -> list[int]:
     """Return which of `count` equal occasions were struck, from 1."""
-    return [n for n in range(1, count + 1) if plan.strike(moment(**where), at) is not None]  # type: ignore[arg-type]
+    return [n for n in range(1, count + 1) if plan.strike(moment(**where), at) is not None]  # type: ignore[arg-type] # the same
 
 
 @pytest.mark.parametrize(

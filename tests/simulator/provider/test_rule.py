@@ -11,7 +11,7 @@ from tests.simulator.provider.mails import ANN, BOB
 
 def moment(*recipients: str, stage: str = "message", **known: object) -> Moment:
     facts = {"account": "default", "dialect": "smtp", "recipients": recipients} | known
-    return Moment(stage=stage, **facts)  # type: ignore[arg-type]
+    return Moment(stage=stage, **facts)  # type: ignore[arg-type] # of several types
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_nobody_hears_of_mail_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) 
             tries.set()
             raise StoreError("the disk is full")
 
-        scene.store.append = broken  # type: ignore[method-assign]
+        scene.store.append = broken  # type: ignore[method-assign] # breaks for a while
         scene.couriers.open(scene.post)
         scene.couriers.begin()
         send(scene.provider, mail())
@@ -68,7 +68,7 @@ def test_nobody_hears_of_mail_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) 
         async with asyncio.timeout(PATIENCE_S):
             await tries.wait()
         assert scene.post.sent == []
-        scene.store.append = append  # type: ignore[method-assign]
+        scene.store.append = append  # type: ignore[method-assign] # and is well again
         await scene.until(lambda: scene.post.sent == ["email.accepted"])
 
     play(story)

@@ -206,7 +206,7 @@ def test_a_quick_store_is_written_once_per_turn_of_the_loop() -> None:
             threads.append(threading.get_ident())
             real(records)
 
-        desk.store.append = append  # type: ignore[method-assign]
+        desk.store.append = append  # type: ignore[method-assign] # and is well again
 
         async def book(number: int) -> None:
             desk.pending.append(booked(number))
