@@ -38,11 +38,11 @@ class Size(StrEnum):
     QUICK = "quick"
     """All single behaviours × every commit, and the named points of a few: within the test command's budget."""
     SINGLE = "single"
-    """All single behaviours × every crash point of every victim, frozen, wrong clocks, each shape: every push.
+    """All single behaviours × every crash point of worker, provider and application: every push.
 
-    Crowds with one behaviour of each outcome only."""
+    With one behaviour of each outcome also stops, wrong clocks, and every shape."""
     FULL = "full"
-    """Besides, all behaviours before a crowd, ordered pairs × every crash point, triples, all pairs of crashes: a night."""
+    """Besides, these with all behaviours, ordered pairs × every crash point, triples, all pairs of crashes: a night."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ SKEW_S = 25.0
 #: In these profiles it matters that something went wrong, and little what: a gate does not ask, and of a request with
 #: several mails what counts is which of them it was about. So all of a size is played of a few columns only – the provider
 #: is well, away, has enough, refuses for good, took a mail and did not say so, lists results as it likes – and `QUICK` plays
-#: no others; of the others `SINGLE` plays every crash point of the worker, and `FULL` the crashes in the recovery.
+#: no others; of the others only every crash point of the worker is played.
 FEW: Mapping[str, frozenset[str]] = {
     "http-limited": frozenset({HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}),
     "http-with-spare": frozenset(
@@ -172,11 +172,12 @@ FEW: Mapping[str, frozenset[str]] = {
 }
 #: The shape that is played where nothing else is said.
 SIMPLEST = next(iter(SHAPES))
-#: Where the gate orders a crowd it does not ask what exactly went wrong either: `SINGLE` plays these shapes with one
-#: behaviour of each outcome, `FULL` with all; sequences of several behaviours are played with one of each outcome in all
-#: shapes but the simplest. A wrong clock matters to a mail, and to two workers about the same mails; in the other shapes
-#: only `FULL` plays it.
-CROWDS = frozenset({"eight mails, two workers", "twelve of bulk, then a code"})
+#: Where the gate orders a crowd, or a mail of several recipients has one answer, it does not matter either what exactly
+#: went wrong: `SINGLE` plays these shapes with one behaviour of each outcome, `FULL` with all. A worker that is stopped, and
+#: a wrong clock, matter to how an attempt ends and when: likewise. Sequences of several behaviours are played with one of
+#: each outcome in all shapes but the simplest. A wrong clock matters to a mail, and to two workers about the same mails;
+#: in the other shapes only `FULL` plays it.
+WITH_FEW = frozenset({"three recipients", "eight mails, two workers", "twelve of bulk, then a code"})
 ONE_OF_EACH = frozenset(
     {HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}
     | {"greeting 421", "dot 451", "RCPT 550", "dot closed"}
@@ -224,17 +225,19 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     yield block("worker", *_ALL, shape=shows)
     if name not in FEW.get(profile.id, (name,)):
         return
-    stops = FREEZE if size is Size.FULL or name in IN_FLIGHT else FREEZE_ONCE
-    yield block("worker", stops, shape=shows)
+    is_one_of_few = name in FEW.get(profile.id, ONE_OF_EACH | TELL_TIMES)
+    if name in IN_FLIGHT:
+        yield block("worker", FREEZE, shape=shows)
+    elif size is Size.FULL or is_one_of_few:
+        yield block("worker", FREEZE_ONCE, shape=shows)
     if not BY_WIRE[profile.wire][name].says_yes_early:
         yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
-        is_crowd = shape in CROWDS and shape != shows
-        if is_crowd and size is Size.SINGLE and name not in FEW.get(profile.id, ONE_OF_EACH):
+        if size is Size.SINGLE and shape != shows and shape in WITH_FEW and not is_one_of_few:
             continue
         if shape != shows:
             yield block("worker", *_COMMITS, shape=shape)
-        if size is Size.SINGLE and (shape not in SKEWED | {shows} or name not in ONE_OF_EACH | TELL_TIMES):
+        if name not in ONE_OF_EACH | TELL_TIMES or (size is Size.SINGLE and shape not in SKEWED | {shows}):
             continue
         for skew_s in (-SKEW_S, SKEW_S):
             yield block("worker", *_COMMITS, shape=shape, skew_s=skew_s)
@@ -255,13 +258,13 @@ def _heard(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     yield block("intake", *_ALL)
     if size is Size.FULL or name in FEW[profile.id]:
         yield block("intake", *_COMMITS, shape=FATED.name)
-        yield block("intake", FREEZE)
+        yield block("intake", FREEZE_ONCE)
         yield block("worker", *_ALL)
-    if size is Size.FULL:
-        yield block("intake", *_COMMITS, twice=True)
-        for other in columns_of(profile, size):
-            if other != name:
-                yield replace(block("intake", *_COMMITS), script=(name, other))
+        if size is Size.FULL and name in FEW[profile.id]:
+            yield block("intake", *_COMMITS, twice=True)
+            for other in columns_of(profile, Size.QUICK):
+                if other != name:
+                    yield replace(block("intake", *_COMMITS), script=(name, other))
 
 
 def _shows(profile: Profile, name: str) -> str:
@@ -274,22 +277,28 @@ def _full(profile: Profile) -> Iterator[Block]:
     """List what `FULL` adds: crashes in the recovery from a crash, pairs and triples of behaviours.
 
     What one worker does is played with its bytes. Where two work, a crash of one leaves the memory of the other, so that
-    almost nothing is the same as anything else; these, and what nobody dies in, are played without. All behaviours meet
+    almost nothing is the same as anything else; these, and what nobody dies in, are played without. So is a crash in the
+    recovery, by when it is over what exactly went wrong: with bytes with one behaviour of each outcome. All behaviours meet
     all others with one mail; in the other shapes one of each outcome does, and those that only show there.
     """
     behaviours = BY_WIRE[profile.wire]
     every = columns(profile.id, profile.wire)
+    few = FEW.get(profile.id)
     for name in every:
+        is_one_of_few = name in (few or ONE_OF_EACH | TELL_TIMES | {*IN_FLIGHT})
+        if few is not None and not is_one_of_few:
+            continue
+        has_bytes = is_one_of_few or behaviours[name].needs_bytes
         yield Block(
             profile=profile.id,
             script=(),
             shape=_shows(profile, name),
             victim="worker",
-            kinds=_ALL,
+            kinds=_ALL if has_bytes else _BARE,
             then=((name,),),
             twice=True,
+            has_bytes=has_bytes,
         )
-    few = FEW.get(profile.id)
     if few is not None:
         names = tuple(name for name in every if name in few)
         for name in names:
