@@ -30,10 +30,11 @@ from rich.progress import (
 from rich.table import Table
 
 from scenarios import plugin, report
-from scenarios.adapter import GROUPS, SenderError, SenderFile, can_find_escaped, kill_groups, read_sender
 from scenarios.databases import PLACES, DatabaseError, Server, server_of
 from scenarios.mail import Mail
+from scenarios.process_groups import GROUPS, can_find_escaped, kill_groups
 from scenarios.promises import PROFILES, Level, Promise, on_profiles, selected
+from scenarios.sender_file import SenderError, SenderFile, read_sender
 from scenarios.service import Service, ServiceError
 from scenarios.stage import Rehearsal, Stage
 from simulator.client import ControlError
@@ -265,7 +266,7 @@ def no_place_left(server: Server | None) -> Iterator[None]:
 def no_process_left() -> Iterator[None]:
     """Note every process group that is started from here on, and end those that are left in the end.
 
-    What left its group is found by its environment, where the platform shows that (`adapter.kill_marked`).
+    What left its group is found by its environment, where the platform shows that (`process_groups.kill_marked`).
     """
 
     def interrupt(*_: object) -> None:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scenarios import report
-from scenarios.adapter import SenderError, SenderFile, read_sender
 from scenarios.clock import now
 from scenarios.databases import DatabaseError, Server, server_of
 from scenarios.promises import BY_NAME, Promise, selected
+from scenarios.sender_file import SenderError, SenderFile, read_sender
 from scenarios.service import Service, ServiceError
 from scenarios.stage import Broken, Invalid, Rehearsal, Stage
 from simulator.client import ControlError

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from scenarios.adapter import Output, Running
 from scenarios.clock import wait_until
+from scenarios.running import Output, Running
 from simulator.client import ControlClient
 
 START_WITHIN_S = 60.0

@@ -19,12 +19,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from scenarios import checks
-from scenarios.adapter import Sender, SenderError, SenderFile, Stopped, fill, free_port
+from scenarios.adapter import Sender, Stopped, free_port
 from scenarios.checks import Finding, Policy
 from scenarios.clock import monotonic_s, now, wait_s, wait_until
 from scenarios.databases import Server
 from scenarios.history import History, Mark, Said, acceptance_from, said_from, try_from
 from scenarios.mail import Mail, differences
+from scenarios.sender_file import SenderError, SenderFile, fill
 from scenarios.service import Service
 from simulator.provider.obligations import Obligation, Reported
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scenarios.adapter import SenderError, fill
 from scenarios.history import Said, said_from
+from scenarios.sender_file import SenderError, fill
 from scenarios.simulation.disks import owned_databases
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.network import Network

@@ -9,9 +9,9 @@ from dataclasses import fields
 import pytest
 
 from scenarios import checks, gate, hearing
-from scenarios.adapter import _SHAPE, PLACEHOLDERS, Limits, Timing
 from scenarios.certify import certify
 from scenarios.promises import PROMISES
+from scenarios.sender_file import _SHAPE, PLACEHOLDERS, Limits, Timing
 from tests.house.places import ROOT
 
 PAGE = (ROOT / "docs" / "certification.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The adapter: sender files that are wrong, and senders that misbehave while they are driven."""
+"""Senders that misbehave while they are driven, and that nothing of them lives on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import dataclasses
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scenarios import adapter
-from scenarios.adapter import GROUPS, Limits, Sender, SenderError, read_sender
+from scenarios import adapter, running
+from scenarios.adapter import Sender
 from scenarios.clock import monotonic_s, wait_until
+from scenarios.process_groups import GROUPS, can_find_escaped, kill_groups
+from scenarios.sender_file import SenderError, Timing, read_sender
 
 GOOD = """
 [sender]
@@ -30,110 +34,6 @@ def written(path: Path, text: str) -> Path:
     file = path / "sender.toml"
     file.write_text(text, encoding="utf-8")
     return file
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("[sender", "no valid TOML"),
-        (GOOD + "[timeing]\n", "unknown table [timeing]; right would be one of"),
-        (GOOD + "[timeing]\n", "did you mean 'timing'?"),
-        (GOOD.replace("name =", "nam ="), "[sender] has an unknown key 'nam'"),
-        (GOOD.replace('name = "mine"', ""), "[sender] name is missing; right would be a text in quotes"),
-        (GOOD.replace('"mine", "work"', '"mine", 7'), "[start] command is a list with 7 in it"),
-        (
-            GOOD.replace('["mine", "work"]', '"mine work"'),
-            "[start] command is 'mine work'; right would be a list",
-        ),
-        (GOOD.replace('["mine", "work"]', "[]"), "[start] command is an empty list"),
-        (GOOD.replace('"http"]', '"htp"]'), "did you mean 'http'?"),
-        (
-            GOOD.replace('["http"]', "[]"),
-            "[sender] profiles is an empty list; right would be 'http' or 'smtp'",
-        ),
-        (GOOD.replace('"mine"\n', '" "\n'), "[sender] name is empty; right would be a name"),
-        (GOOD + 'http = "http://x/"\n', "[enqueue] has command and http; right would be exactly one"),
-        (GOOD.replace('command = ["mine", "enqueue"]', ""), "none of command, http, process"),
-        (GOOD + "[status]\nprocess = true\n", "[enqueue] has no process"),
-        (GOOD + '[status]\nhttp = "localhost:1"\n', "right would be an address like 'http://…'"),
-        (GOOD + '[stop]\nsignal = "SIGTREM"\n', "did you mean 'SIGTERM'?"),
-        (GOOD + "[timing]\nlease_s = -1\n", "[timing] lease_s is -1; right would be seconds above 0"),
-        (GOOD + '[timing]\nlease_s = "long"\n', "[timing] lease_s is 'long'; right would be a number"),
-        (GOOD + "[timing]\nlease_s = true\n", "[timing] lease_s is True; right would be a number"),
-        (GOOD + '[abilities]\npolicy = "exactly-once"\n', "exactly once is not a policy"),
-        (GOOD + "[abilities]\nrollbak = true\n", "did you mean 'rollback'?"),
-        (GOOD + "[abilities]\nstatus = true\n", "needs a table [status]"),
-        (GOOD + '[env]\nURL = "{http_ulr}"\n', "[env] URL has an unknown placeholder {http_ulr}"),
-        (GOOD + '[env]\nURL = "{http_ulr}"\n', "did you mean 'http_url'?"),
-        (GOOD + "[abilities]\nwebhooks = true\n", "needs a table [webhooks] with the url"),
-        (
-            GOOD + '[webhooks]\nurl = "localhost:1"\n',
-            "[webhooks] url is 'localhost:1'; right would be an address",
-        ),
-        (GOOD + '[webhooks]\nurl = "http://x:{webhook_prt}/"\n', "did you mean 'webhook_port'?"),
-        (GOOD + "[env]\nPORT = 25\n", "[env] PORT is 25; right would be a text in quotes"),
-        ("sender = 3\n", "sender is 3; right would be a table [sender]"),
-        (GOOD + "[limits]\nrate = 5\n", "[limits] has an unknown key 'rate'"),
-        (GOOD + "[limits]\nburst = 0\n", "[limits] burst is 0; right would be a number above 0"),
-        (
-            GOOD + "[abilities]\nrate-limit = true\n",
-            "[abilities] rate-limit = true needs [limits] rate_per_s, the number that the sender is told to keep",
-        ),
-        (
-            GOOD + "[abilities]\nbreaker = true\n[limits]\nrate_per_s = 1\n",
-            "[abilities] breaker = true needs [limits] breaker_pause_s",
-        ),
-        (
-            GOOD + "[abilities]\npriority = true\n[timing]\ntimeout_s = 2\n",
-            "[limits] urgent_s is 1; right would be less than half of [timing] timeout_s, 1",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_sender_file_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
-    """File, key, what was given, what would be right."""
-    file = written(tmp_path, text)
-
-    with pytest.raises(SenderError) as caught:
-        read_sender(file)
-
-    assert says in str(caught.value)
-    assert str(caught.value).startswith(f"{file}: ")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """And one that is no text."""
-    with pytest.raises(SenderError, match="cannot read the sender file: No such file"):
-        read_sender(tmp_path / "no.toml")
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SenderError, match="not UTF-8"):
-        read_sender(tmp_path / "bytes.toml")
-
-
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
-    """The shortest file is enough."""
-    file = read_sender(written(tmp_path, GOOD))
-
-    assert (file.policy, file.abilities, file.status) == ("at-most-once", frozenset(), None)
-    assert file.stop_signal.name == "SIGTERM"
-    assert file.limits == Limits()
-
-
-@pytest.mark.parametrize("name", ["reference", "tiny", "tiny_gated", "tiny_hearing"])
-def test_the_shipped_files_are_right(name: str) -> None:
-    """Ours can be read, too."""
-    file = read_sender(Path(adapter.__file__).parent / "senders" / f"{name}.toml")
-
-    assert file.profiles == ("http", "smtp")
-    assert "status" in file.abilities
-
-
-def test_braces_that_are_no_placeholder_stay() -> None:
-    """JSON and shell use them, too."""
-    assert adapter.fill('{"a": 1} ${HOME} {profile}', {"profile": "smtp"}) == '{"a": 1} ${HOME} smtp'
-
-
-# --- senders that misbehave -------------------------------------------------------------------------
 
 
 def sender(
@@ -203,7 +103,7 @@ def test_a_worker_that_never_gets_ready_is_killed(tmp_path: Path) -> None:
     """The deadline is its own start_s."""
     mine = sender(tmp_path, work="import time; print('thinking', flush=True); time.sleep(60)")
     mine = Sender(
-        file=dataclasses.replace(mine.file, timing=adapter.Timing(start_s=0.5)),
+        file=dataclasses.replace(mine.file, timing=Timing(start_s=0.5)),
         places=mine.places,
         workdir=tmp_path,
     )
@@ -311,18 +211,6 @@ def test_a_command_that_fails_otherwise_is_not_told_of_folders(tmp_path: Path) -
     assert "folder of their own" not in str(caught.value)
 
 
-def test_what_a_file_leaves_out_is_hinted_at(tmp_path: Path) -> None:
-    """Without a status less can be judged; without times the waits are long ones."""
-    bare = read_sender(written(tmp_path, GOOD))
-    full = read_sender(
-        written(tmp_path, GOOD + '[status]\ncommand = ["mine", "status"]\n[timing]\nlease_s = 1\n')
-    )
-
-    assert [hint.split(":")[0] for hint in bare.hints] == ["no [status]", "no [timing]"]
-    assert "waits 20 s" in bare.hints[0]
-    assert full.hints == ()
-
-
 def test_an_address_where_nobody_listens_is_one_sentence(tmp_path: Path) -> None:
     """Named with the address."""
     file = read_sender(
@@ -379,7 +267,7 @@ print("ready", flush=True)
 """
 
 
-@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+@pytest.mark.skipif(not can_find_escaped(), reason="processes show no environment here")
 @pytest.mark.parametrize(
     ("more", "then"),
     [
@@ -402,7 +290,7 @@ def test_kill_reaches_what_left_the_group(tmp_path: Path, more: str, then: str) 
         assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
 
 
-@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+@pytest.mark.skipif(not can_find_escaped(), reason="processes show no environment here")
 def test_what_a_command_leaves_behind_lives_until_the_end(tmp_path: Path) -> None:
     """A reset may start a server for the scenario; after the scenario it is gone."""
     talk = ESCAPES.format(more=", stdout=2", then="")
@@ -437,7 +325,7 @@ def test_a_worker_that_ignores_the_stop_signal_is_killed_and_told(tmp_path: Path
 
 def test_output_is_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that logs for ever does not fill the disk; its last lines are still known."""
-    monkeypatch.setattr(adapter, "OUTPUT_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(running, "OUTPUT_LIMIT_BYTES", 1000)
     work = "import time\nfor n in range(3000): print('line', n)\nprint('ready', flush=True); time.sleep(60)"
     with sender(tmp_path, work=work) as mine:
         mine.start()
@@ -466,7 +354,7 @@ def test_the_ready_line_needs_no_end(tmp_path: Path) -> None:
 
 def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not kept in memory as long as it is; the next line is whole again."""
-    monkeypatch.setattr(adapter, "LINE_LIMIT_BYTES", 100_000)
+    monkeypatch.setattr(running, "LINE_LIMIT_BYTES", 100_000)
     talk = "import time; print('x' * 3_000_000); print('{\"ok\": true}', flush=True); time.sleep(60)"
     with sender(tmp_path, talk=talk) as mine:
         talker = mine._spawn("enqueue", mine.file.enqueue.process, talks=True, lives_on=True)
@@ -483,7 +371,7 @@ def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pyte
     mine = sender(tmp_path)
     mine.start()
 
-    adapter.kill_groups(Path(os.environ[GROUPS]))
+    kill_groups(Path(os.environ[GROUPS]))
 
     process = mine.workers[0].process
     before = monotonic_s()
@@ -492,14 +380,36 @@ def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pyte
     mine.close()
 
 
-@pytest.mark.skipif(not adapter.can_find_escaped(), reason="processes show no environment here")
+@pytest.mark.skipif(not can_find_escaped(), reason="processes show no environment here")
 def test_what_left_its_group_is_ended_with_the_groups(tmp_path: Path) -> None:
     """After an interrupted run nobody closes a scenario; its escaped children are found all the same."""
     mine = sender(tmp_path, work=ESCAPES.format(more="", then="time.sleep(60)"))
     mine.start()
     pid = int(mine.workers[0].out.tail().split()[1])
 
-    adapter.kill_groups(Path(os.environ[GROUPS]))
+    kill_groups(Path(os.environ[GROUPS]))
 
     assert wait_until(lambda: None if alive(pid) else True, timeout_s=5.0)
     mine.close()
+
+
+def test_a_worker_that_goes_to_the_background_has_said_that_it_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was gone before anybody read that."""
+    pump, end, is_waited_for = running.Output._pump, running.Output.end, threading.Event()
+
+    def late(self: running.Output, *arguments: Any) -> None:
+        assert is_waited_for.wait(5.0)
+        pump(self, *arguments)
+
+    def wait_for_it(self: running.Output) -> None:
+        is_waited_for.set()
+        end(self)
+
+    monkeypatch.setattr(running.Output, "_pump", late)
+    monkeypatch.setattr(running.Output, "end", wait_for_it)
+    with sender(tmp_path, work="print('ready', flush=True)") as mine:
+        mine.start()
+
+        assert mine.workers[0].out.tail(1) == "ready"

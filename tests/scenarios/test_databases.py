@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 
-from scenarios.adapter import read_sender
 from scenarios.databases import PLACES, DatabaseError, Server, server_of
+from scenarios.sender_file import read_sender
 from scenarios.service import Service
 from scenarios.stage import Rehearsal, Stage
 from tests.reference_sender.outbox.databases import ADDRESSES, database

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import scenarios
-from scenarios.adapter import SenderFile, Timing, read_sender
 from scenarios.checks import Policy
 from scenarios.clock import monotonic_s
+from scenarios.sender_file import SenderFile, Timing, read_sender
 from scenarios.service import Service
 from scenarios.stage import Broken, Invalid, Rehearsal, Stage
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.adapter import read_sender
 from scenarios.promises import PROMISES, of_id
+from scenarios.sender_file import read_sender
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
 #: Each of these runs a certification of its own, several scenarios at once: one after the other is enough.

@@ -12,8 +12,8 @@ from textwrap import indent
 
 import pytest
 
-from scenarios.adapter import read_sender
 from scenarios.promises import PROMISES, of_id
+from scenarios.sender_file import read_sender
 from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 
 
