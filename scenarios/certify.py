@@ -364,7 +364,8 @@ def play_matrix(
     """
     # Late: who certifies a sender from outside does without the world.
     from scenarios.simulation import exhaustive
-    from scenarios.simulation.matrix import Played, Size, blocks
+    from scenarios.simulation.matrix import Size, blocks
+    from scenarios.simulation.played import Played
     from scenarios.simulation.progress import Course
 
     profiles = [exhaustive.PROFILE_OF[name] for name in names]

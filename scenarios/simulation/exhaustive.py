@@ -22,16 +22,8 @@ from scenarios.checks import Finding
 from scenarios.simulation import replay
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE
-from scenarios.simulation.matrix import (
-    COUNTS,
-    Block,
-    Played,
-    Size,
-    as_line,
-    blocks,
-    columns_of,
-    from_line,
-)
+from scenarios.simulation.matrix import Block, Size, blocks, columns_of
+from scenarios.simulation.played import COUNTS, Played, as_line, from_line
 from scenarios.simulation.players import run
 from scenarios.simulation.profiles import BY_ID
 from scenarios.stage import Broken, Invalid

@@ -17,7 +17,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from scenarios.simulation.cast import REFERENCE, cast
-from scenarios.simulation.matrix import Block, Library, Played, play_block
+from scenarios.simulation.matrix import Block
+from scenarios.simulation.played import Played
+from scenarios.simulation.playing import Library, play_block
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
 from scenarios.simulation.world import silence

@@ -9,7 +9,8 @@ from datetime import timedelta
 from scenarios import clock
 from scenarios.simulation.cell import FREEZE
 from scenarios.simulation.crashes import FREEZE_ONCE
-from scenarios.simulation.matrix import Block, Played
+from scenarios.simulation.matrix import Block
+from scenarios.simulation.played import Played
 
 #: Processor time, in seconds of a quiet core: of a script of two behaviours played with one worker and with two, of one of
 #: three; of a block of crashes in a recovery; and of all others one with freezes, one with every crash point, one with

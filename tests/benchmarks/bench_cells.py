@@ -36,7 +36,8 @@ from scenarios.simulation.byteless.search import Area, search
 from scenarios.simulation.byteless.sender import of
 from scenarios.simulation.cell import Cell, plan_of, play
 from scenarios.simulation.guards import guarded, watchdog
-from scenarios.simulation.matrix import TIDY_AFTER, Block, cells, play_block
+from scenarios.simulation.matrix import Block
+from scenarios.simulation.playing import TIDY_AFTER, cells, play_block
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender, quick_disk
 from scenarios.simulation.world import World, silence

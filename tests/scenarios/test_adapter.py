@@ -323,49 +323,6 @@ def test_a_worker_that_ignores_the_stop_signal_is_killed_and_told(tmp_path: Path
         assert mine.workers == []
 
 
-def test_output_is_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that logs for ever does not fill the disk; its last lines are still known."""
-    monkeypatch.setattr(running, "OUTPUT_LIMIT_BYTES", 1000)
-    work = "import time\nfor n in range(3000): print('line', n)\nprint('ready', flush=True); time.sleep(60)"
-    with sender(tmp_path, work=work) as mine:
-        mine.start()
-
-        assert sum(path.stat().st_size for path in tmp_path.glob("worker-*.out")) == 1000
-        assert mine.workers[0].out.tail(1) == "ready"
-
-
-def test_the_ready_line_is_seen_however_much_is_logged(tmp_path: Path) -> None:
-    """Among thousands of other lines, and long before anybody looks."""
-    work = "import time; print('ready', flush=True)\nfor n in range(5000): print('line', n, flush=True)\ntime.sleep(60)"
-    with sender(tmp_path, work=work) as mine:
-        worker = mine._spawn("worker", mine.file.start, lives_on=True)
-        mine.workers.append(worker)
-        assert wait_until(lambda: True if "line 4999" in worker.out.tail() else None, timeout_s=5.0)
-
-        mine._await_ready(worker, monotonic_s() + 0.5)
-
-
-def test_the_ready_line_needs_no_end(tmp_path: Path) -> None:
-    """Nor does it matter that it comes in pieces."""
-    work = "import sys, time; sys.stdout.write('x' * 70000 + 're'); sys.stdout.flush(); time.sleep(0.2); sys.stdout.write('ady'); sys.stdout.flush(); time.sleep(60)"
-    with sender(tmp_path, work=work) as mine:
-        mine.start()
-
-
-def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not kept in memory as long as it is; the next line is whole again."""
-    monkeypatch.setattr(running, "LINE_LIMIT_BYTES", 100_000)
-    talk = "import time; print('x' * 3_000_000); print('{\"ok\": true}', flush=True); time.sleep(60)"
-    with sender(tmp_path, talk=talk) as mine:
-        talker = mine._spawn("enqueue", mine.file.enqueue.process, talks=True, lives_on=True)
-        mine._talker = talker
-
-        cut, whole = (talker.out.next_line(5.0) for _ in range(2))
-
-    assert cut == "x" * 100_000
-    assert whole == '{"ok": true}'
-
-
 def test_groups_that_were_noted_are_ended(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What `certify` does last, also after Ctrl-C."""
     mine = sender(tmp_path)

@@ -20,7 +20,7 @@ from scenarios.simulation.byteless.outbox import Outbox, Shelf, Transaction, put
 from scenarios.simulation.byteless.transports import HttpLookup, HttpTransport, SmtpTransport
 from scenarios.simulation.byteless.world import Clock, World
 from scenarios.simulation.loop import OWNER
-from scenarios.simulation.matrix import may_be_classed
+from scenarios.simulation.playing import may_be_classed
 from scenarios.simulation.profiles import GATE, TIMES, Profile
 from scenarios.simulation.senders import Owed, PointedTransport, ReferenceSender, WorldSender, with_points
 from simulator.provider.obligations import Reported
@@ -38,7 +38,7 @@ class Sender:
     parts: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     is_classed: bool = True
-    """Whether all that it leaves behind goes through its outbox and its lines, see `matrix.may_be_classed`."""
+    """Whether all that it leaves behind goes through its outbox and its lines, see `playing.may_be_classed`."""
     _store: type[Outbox] = Outbox
     _built: dict[int, wiring.Options] = field(default_factory=dict)
     _told: tuple[Any, tuple[Said, ...]] = (None, ())

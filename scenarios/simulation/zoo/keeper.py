@@ -15,7 +15,8 @@ from reference_sender.outbox.store import enqueue
 from reference_sender.worker import Transport
 from scenarios.checks import Finding
 from scenarios.simulation.cell import Cell, Outcome, play
-from scenarios.simulation.matrix import Block, cells
+from scenarios.simulation.matrix import Block
+from scenarios.simulation.playing import cells
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 

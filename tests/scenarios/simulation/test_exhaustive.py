@@ -15,7 +15,8 @@ from scenarios.certify import play_matrix
 from scenarios.simulation import exhaustive, replay
 from scenarios.simulation.cell import Cell
 from scenarios.simulation.exhaustive import Matrix, play, read_journal, sources, summary, told
-from scenarios.simulation.matrix import Block, Failure, Played, Size, as_line, blocks
+from scenarios.simulation.matrix import Block, Size, blocks
+from scenarios.simulation.played import Failure, Played, as_line
 from scenarios.stage import Broken, Invalid
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.

@@ -11,8 +11,9 @@ import pytest
 from scenarios.simulation.disks import owned_databases
 from scenarios.simulation.kept import Contents, Drawer, LentConnection, drawer_of
 from scenarios.simulation.loop import VirtualLoop, running_in
-from scenarios.simulation.matrix import Block, play_block
+from scenarios.simulation.matrix import Block
 from scenarios.simulation.network import Network
+from scenarios.simulation.playing import play_block
 from scenarios.simulation.processes import Process
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender

@@ -10,7 +10,8 @@ from scenarios.checks import Finding
 from scenarios.history import History
 from scenarios.simulation.cell import KNOWING
 from scenarios.simulation.manners import judged
-from scenarios.simulation.matrix import ASKED, Block, cells
+from scenarios.simulation.matrix import ASKED, Block
+from scenarios.simulation.playing import cells
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 from tests.scenarios.made import tried

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.simulation.matrix import Block, play_block
+from scenarios.simulation.matrix import Block
 from scenarios.simulation.players import run
+from scenarios.simulation.playing import play_block
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 

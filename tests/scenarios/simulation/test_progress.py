@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.simulation.matrix import Played, Size, blocks
+from scenarios.simulation.matrix import Size, blocks
+from scenarios.simulation.played import Played
 from scenarios.simulation.progress import Course, weight
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from scenarios.simulation.cell import Cell, Outcome, play
 from scenarios.simulation.crashes import NotOne, same_future
-from scenarios.simulation.matrix import Block, Library, play_block
+from scenarios.simulation.matrix import Block
+from scenarios.simulation.playing import Library, play_block
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.rest import Rest
 from scenarios.simulation.senders import Disk, ReferenceSender
