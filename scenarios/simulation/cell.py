@@ -7,31 +7,31 @@ its trace (what was on the wire, who died, what was committed) has the same hash
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from scenarios import checks
 from scenarios.checks import Finding
-from scenarios.history import History, Mark, Said, Try
+from scenarios.history import History, Mark
 from scenarios.simulation import guards, manners
 from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
+from scenarios.simulation.evidence import future_of, history_of, trace_of, tries_of, try_of
 from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.rest import Rest
-from scenarios.simulation.senders import Disk, Owed, WorldSender
-from scenarios.simulation.storms import FATES
-from scenarios.simulation.world import BEGIN, World
+from scenarios.simulation.senders import Disk, WorldSender
+from scenarios.simulation.shapes import EVERY_SHAPE, Shape
+from scenarios.simulation.sometimes import events_of
+from scenarios.simulation.world import World
 from simulator.config import read_plan
-from simulator.provider.ledger import Attempt, AttemptState, Sent, ToldBy
-from simulator.provider.obligations import PARKED, Obligation, Reported
+from simulator.provider.ledger import AttemptState
+from simulator.provider.obligations import PARKED, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
 #: How long a storm may last before a crash point that was not reached counts as not reached, in virtual seconds.
@@ -58,72 +58,11 @@ UNSETTLED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Who sends what: the size of a world."""
-
-    name: str
-    owed: tuple[Owed, ...]
-    workers: int = 1
-
-
-def _owed(number: int, recipients: int = 1) -> Owed:
-    names = ("ada", "bob", "eve")[:recipients] if recipients > 1 else (f"user{number}",)
-    return Owed(ref=f"order-{number}", recipients=tuple(f"{name}.{number}@example.com" for name in names))
-
-
-SHAPES: dict[str, Shape] = {
-    shape.name: shape
-    for shape in (
-        Shape(name="one mail", owed=(_owed(1),)),
-        Shape(name="two mails, two workers", owed=(_owed(1), _owed(2)), workers=2),
-        Shape(name="three recipients", owed=(_owed(1, 3),)),
-        Shape(name="eight mails, two workers", owed=tuple(_owed(n) for n in range(1, 9)), workers=2),
-        Shape(
-            name="twelve of bulk, then a code",
-            owed=(
-                *(replace(_owed(n), priority=-10) for n in range(1, 13)),
-                replace(_owed(13), priority=100, within_s=10.0),
-            ),
-        ),
-    )
-}
-
-#: What is told of each becomes something else: see `storms.FATES`.
-FATED = Shape(
-    name="four mails of every fate",
-    owed=tuple(
-        Owed(ref=f"order-{number}", recipients=(f"{who}.{number}@example.com",))
-        for number, who in enumerate(FATES, 1)
-    ),
-)
-
-#: The smallest of that: taken, delivered, and complained about.
-COMPLAINT = replace(FATED, name="one mail, complained of", owed=FATED.owed[-1:])
-
-_CODE, _ORDER = (("slot", "login-7"),), (("ordering_key", "user-7"),)
-#: Where mails know of each other. Played with a provider that can be asked: elsewhere a parked one stops the others.
-KNOWING: dict[str, Shape] = {
-    shape.name: shape
-    for shape in (
-        Shape(name="in order", owed=tuple(replace(_owed(n), manner=_ORDER) for n in (1, 2)), workers=2),
-        Shape(
-            name="one depends on the other",
-            owed=(_owed(1), replace(_owed(2), manner=(("depends_on", "order-1"),))),
-            workers=2,
-        ),
-        Shape(name="a newer code", owed=tuple(replace(_owed(n), manner=_CODE) for n in (1, 2))),
-        Shape(name="one is suppressed", owed=(replace(_owed(1), suppressed=True), _owed(2))),
-    )
-}
-
-
 #: Who may die: where nobody hears what becomes of the mails (False), and where somebody does.
 VICTIMS: Mapping[bool, tuple[str, ...]] = {
     False: ("worker", "application", "provider"),
     True: ("intake", "worker"),
 }
-EVERY_SHAPE: dict[str, Shape] = SHAPES | KNOWING | {each.name: each for each in (COMPLAINT, FATED)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +255,7 @@ async def _story(
         observed: Callable[[], Hashable] = guards.dice
         if cell.victim == "provider":
             # Of the provider the judge knows what it had in mind, too.
-            observed = lambda: (guards.dice(), _tries(world))  # noqa: E731 - named by what it is for
+            observed = lambda: (guards.dice(), tries_of(world))  # noqa: E731 - named by what it is for
         elif notes is not None:
             observed = Rest(world, process, disk.rows, try_of, notes, world.loop.time())
         process.tell_moments(observed)
@@ -527,10 +466,10 @@ def _judge(
                 outcome.findings += checks.late(history, recipient, within_s=owed.within_s)
     outcome.history = history
     outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
-    outcome.events = _events(world, history, profile, overtaken=_freezes(outcome.cell) and outcome.reached)
+    outcome.events = events_of(world, history, profile, overtaken=_freezes(outcome.cell) and outcome.reached)
     outcome.virtual_s = world.loop.time()
     outcome.trace = trace_of(world)
-    outcome.future = _future_of(world, history)
+    outcome.future = future_of(world, history)
     return outcome
 
 
@@ -562,87 +501,6 @@ def findings_of(
     return findings
 
 
-def history_of(
-    world: World,
-    said: tuple[Said, ...],
-    marks: Iterable[Mark] = (),
-    *,
-    promised: Iterable[tuple[str, str]] | None = None,
-    moving: bool = False,
-    frozen: int = 0,
-) -> History:
-    """Put together what a judge may know of a world just now.
-
-    `promised` (ref, recipient): by default what is said. `frozen`: workers that were stopped past their lease; each
-    may have heard an answer too late to store it, as if it had died.
-    """
-    assert world.service is not None
-    account = world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now())
-    deaths = (
-        Mark(at=BEGIN + timedelta(seconds=at), actor="harness", text=f"{name} dies: {cause}")
-        for at, name, cause in world.deaths
-    )
-    states = {(each.key, each.recipient): each.state for each in said}
-    return History(
-        obligations=tuple(
-            Obligation(
-                account=DEFAULT_ACCOUNT, ref=ref, recipient=recipient, state=states.get((ref, recipient))
-            )
-            for ref, recipient in (states if promised is None else promised)
-        ),
-        acceptances=tuple(account.ledger.acceptances),
-        attempts=_tries(world),
-        said=said,
-        marks=(*marks, *deaths),
-        knows_states=True,
-        crashes=sum(1 for _, name, _ in world.deaths if name.startswith("worker")) + frozen,
-        moving=moving,
-    )
-
-
-def _tries(world: World) -> tuple[Try, ...]:
-    """Return what the provider has seen and said, in all its incarnations.
-
-    What one said before it died it has said, even if its note of that was lost with it.
-    """
-    found: dict[tuple[str, datetime], Try] = {}
-    for service in world.services:
-        for each in world.attempts_of(service):
-            known = found.get((each.id, each.opened_at))
-            if known is not None and known.sent == Sent.COMPLETE.value:
-                continue
-            found[each.id, each.opened_at] = try_of(each)
-    return tuple(found.values())
-
-
-def try_of(attempt: Attempt) -> Try:
-    """Return what the judge may know of an attempt."""
-    return Try(
-        id=attempt.id,
-        opened_at=attempt.opened_at,
-        closed_at=attempt.closed_at,
-        dialect=attempt.dialect,
-        stage=attempt.stage,
-        recipients=attempt.recipients,
-        message_id=attempt.message_id,
-        key=attempt.key,
-        accepted=attempt.accepted,
-        answer=attempt.answer,
-        sent=attempt.sent.value,
-        rules=attempt.rules,
-        retry_after_s=_retry_after_s(attempt),
-    )
-
-
-def _retry_after_s(attempt: Attempt) -> float | None:
-    """Return how long the sender was told to wait, if it has heard so where a program reads it, in seconds.
-
-    The words of an SMTP reply are for people.
-    """
-    told = [advice.wait_s for advice in attempt.advice if advice.by is not ToldBy.TEXT]
-    return max(told) if told else None
-
-
 def _parked_for_ever(history: History) -> list[Finding]:
     """Where the provider can be asked, nothing may stay parked: the evidence is there (L4 of the theory)."""
     return [
@@ -655,86 +513,3 @@ def _parked_for_ever(history: History) -> list[Finding]:
         for each in history.said
         if each.state in PARKED
     ]
-
-
-def _events(world: World, history: History, profile: Profile, *, overtaken: bool) -> frozenset[str]:
-    """Say which of the things that must happen sometimes happened here."""
-    events = set()
-    if _has_waited(history, profile):
-        events.add("a mail waited for the limit")
-    if "batch" in profile.sender:
-        events |= _of_batches(world)
-    if profile.wire == "http" and any(each.accepted and each.dialect == "smtp" for each in history.attempts):
-        events.add("the spare took a mail")
-    if overtaken and any(len(history.tries_for(each.recipient)) > 1 for each in history.said):
-        events.add("overtaken while frozen")
-    for wired in world.network.seen:
-        # Head and body may come in one piece or in two. The results of a batch are such a list, too.
-        if b'{"data":[' in wired.data and "batch" not in profile.sender:
-            events.add("looked up and " + ("not found" if b'{"data":[]' in wired.data else "found"))
-    for each in history.attempts:
-        if each.in_doubt:
-            events.add("an answer was lost")
-        if each.key and each.told_yes and not each.accepted:
-            events.add("a key was replayed")
-        if each.key and each.code == 409:
-            events.add("a key was in flight")
-    for said in history.said:
-        copies = len(history.copies_for(said.recipient))
-        if said.state is Reported.UNKNOWN:
-            events.add(f"parked and {'accepted' if copies else 'not accepted'}")
-        if said.state is Reported.ACCEPTED and any(
-            each.in_doubt for each in history.tries_for(said.recipient)
-        ):
-            events.add("recovered")
-        if said.state is Reported.FAILED:
-            events.add("refused for good")
-        if copies > 1:
-            events.add("a second copy")
-    return frozenset(events)
-
-
-def _has_waited(history: History, profile: Profile) -> bool:
-    """Tell whether more mails than the burst came one by one, as the sender's own limit lets them."""
-    if "rate_per_s" not in profile.sender:
-        return False
-    rate, burst = float(profile.sender["rate_per_s"]), int(profile.sender["rate_burst"])
-    tries = (history.tries_for(each.recipient) for each in history.obligations)
-    begun = sorted(min(each.opened_at for each in mine) for mine in tries if mine)
-    return len(begun) > burst and begun[burst] - begun[0] >= timedelta(seconds=1 / rate)
-
-
-def _of_batches(world: World) -> set[str]:
-    """Say what happened to requests with several mails."""
-    requests: dict[str | None, list[bool]] = {}
-    for attempt in (each for service in world.services for each in world.attempts_of(service)):
-        requests.setdefault(attempt.batch, []).append(bool(attempt.accepted))
-    several = [taken for batch, taken in requests.items() if batch is not None and len(taken) > 1]
-    events = {"several mails went together"} if several else set()
-    return events | (
-        {"one of several was not taken"} if any(len(set(each)) > 1 for each in several) else set()
-    )
-
-
-def _future_of(world: World, history: History) -> str:
-    death = max((at for at, name, _ in world.deaths if name.startswith("worker")), default=-1.0)
-    wired = [
-        (each.at, each.connection, each.what, each.data) for each in world.network.seen if each.at > death
-    ]
-    first = min((number for _, number, _, _ in wired), default=0)
-    said = [(each.key, each.recipient, each.state, each.attempts, each.provider_id) for each in history.said]
-    taken = [(each.id, each.accepted_at, each.recipients) for each in history.acceptances]
-    told = [(at, number - first, what, data) for at, number, what, data in wired]
-    return hashlib.sha256(repr((told, said, taken)).encode()).hexdigest()
-
-
-def trace_of(world: World) -> str:
-    """Return the hex SHA-256 of all that was on the wire and of who died when."""
-    digest = hashlib.sha256()
-    for wired in world.network.seen:
-        digest.update(
-            f"{wired.at!r} {wired.connection} {wired.source} {wired.what} ".encode() + wired.data + b"\n"
-        )
-    for at, name, _ in world.deaths:
-        digest.update(f"{at!r} {name}\n".encode())
-    return digest.hexdigest()

@@ -23,12 +23,14 @@ from scenarios.checks import Finding
 from scenarios.hearing import UNBELIEVABLE, Mind, Request, Telling, kind_of
 from scenarios.history import History
 from scenarios.simulation import guards
-from scenarios.simulation.cell import EVERY_SHAPE, FREEZE, UNSETTLED, Cell, Outcome, history_of, trace_of
+from scenarios.simulation.cell import FREEZE, UNSETTLED, Cell, Outcome
 from scenarios.simulation.crashes import points
+from scenarios.simulation.evidence import history_of, trace_of
 from scenarios.simulation.loop import OWNER
 from scenarios.simulation.processes import CrashPoint, Process
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.shapes import EVERY_SHAPE
 from scenarios.simulation.storms import INTAKE_HOST, INTAKE_PORT, SECRET, plan_of
 from scenarios.simulation.world import World, WorldClock
 from simulator.config import read_plan

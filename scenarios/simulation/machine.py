@@ -27,14 +27,8 @@ from scenarios import checks
 from scenarios.checks import Finding, Policy
 from scenarios.history import History
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
-from scenarios.simulation.cell import (
-    CALM_S,
-    STILL_S,
-    history_of,
-    on_terms,
-    trace_of,
-    until_settled_or,
-)
+from scenarios.simulation.cell import CALM_S, STILL_S, on_terms, until_settled_or
+from scenarios.simulation.evidence import history_of, trace_of
 from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile

@@ -14,9 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
-from scenarios.simulation.cell import FATED, FREEZE, KNOWING, SHAPES, Cell
+from scenarios.simulation.cell import FREEZE, Cell
 from scenarios.simulation.crashes import FREEZE_ONCE
 from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.shapes import FATED, KNOWING, SHAPES
 
 
 class Size(StrEnum):

@@ -25,12 +25,13 @@ from scenarios.checks import Finding
 from scenarios.simulation import shrink
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
-from scenarios.simulation.cell import EVERY_SHAPE, VICTIMS, Cell
+from scenarios.simulation.cell import VICTIMS, Cell
 from scenarios.simulation.listening import ListeningRun
 from scenarios.simulation.machine import Run, Schedule, perform, schedule_from
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
+from scenarios.simulation.shapes import EVERY_SHAPE
 from scenarios.simulation.stories import play
 from scenarios.simulation.timeline import Line, Recorder, lines, show
 from scenarios.simulation.world import World, silence

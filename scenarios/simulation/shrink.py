@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.cell import SHAPES, Cell
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.shapes import SHAPES
 
 #: How many candidates may be played for one counterexample. A play takes 10 to 50 ms.
 PLAYS = 250

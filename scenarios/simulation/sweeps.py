@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from scenarios.simulation.cell import FATED, Cell
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.intake import ListeningSender, sweep
 from scenarios.simulation.profiles import BY_ID, HEARING
 from scenarios.simulation.senders import Disk, quick_disk
+from scenarios.simulation.shapes import FATED
 from scenarios.simulation.storms import STORMS
 from scenarios.simulation.world import silence
 

@@ -25,19 +25,18 @@ from scenarios.simulation.cell import (
     CALM_S,
     FREEZE,
     LOOK_S,
-    SHAPES,
     STILL_S,
     STORM_S,
     UNSETTLED,
     Cell,
     Outcome,
-    Shape,
     findings_of,
     plan_of,
-    try_of,
 )
+from scenarios.simulation.evidence import try_of
 from scenarios.simulation.processes import CrashPoint, Killed
 from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.shapes import SHAPES, Shape
 from simulator.config import read_plan
 from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import Obligation, Reported

@@ -21,11 +21,12 @@ from scenarios.checks import Finding
 from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, columns
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import Sender
-from scenarios.simulation.cell import FREEZE, SHAPES, Cell
+from scenarios.simulation.cell import FREEZE, Cell
 from scenarios.simulation.crashes import NotOne, classes, points
 from scenarios.simulation.matrix import SKEW_S
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES, Profile
+from scenarios.simulation.shapes import SHAPES
 
 #: Every kind of crash point there is at this level: `step` is every await and every callback.
 KINDS = ("commit", "point", "reply", "step")

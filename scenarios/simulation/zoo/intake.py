@@ -26,10 +26,11 @@ from reference_sender.outbox.store import Store
 from reference_sender.policy.hearing import Fact, Fate, Settled, Told
 from reference_sender.webhooks import place
 from scenarios.checks import Finding
-from scenarios.simulation.cell import FATED, Cell
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.intake import Heard, ListeningSender, play, sweep
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk
+from scenarios.simulation.shapes import FATED
 
 #: A sin that takes more storms than this to be seen is not seen.
 MOST = 60

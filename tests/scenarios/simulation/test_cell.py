@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from scenarios import checks
-from scenarios.simulation.cell import FREEZE, SHAPES, Cell, play
+from scenarios.simulation.cell import FREEZE, Cell, play
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.shapes import SHAPES
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
@@ -129,24 +130,6 @@ def test_a_provider_that_dies_behind_its_ledger_has_taken_the_mail(made: Make) -
     assert outcome.reached
     assert outcome.findings == []
     assert len(outcome.history.acceptances) == 1
-
-
-def test_what_a_dead_provider_said_it_has_said(made: Make) -> None:
-    """It refuses for good and dies before it can note it: the sender rightly calls the mail failed."""
-    outcome = play(
-        Cell(
-            profile="http-keys",
-            script=("400",),
-            victim="provider",
-            crash=CrashPoint("ledger", "lost", 1),
-        ),
-        *made("http-keys"),
-    )
-
-    assert outcome.reached
-    assert outcome.findings == []
-    assert [each.code for each in outcome.history.attempts] == [400]
-    assert outcome.fired == ("1: 400",)
 
 
 @pytest.mark.parametrize("profile", [each.id for each in PROFILES])

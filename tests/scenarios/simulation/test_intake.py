@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from reference_sender.life import State
-from scenarios.simulation.cell import COMPLAINT, FATED, FREEZE, Cell
+from scenarios.simulation.cell import FREEZE, Cell
 from scenarios.simulation.crashes import classes, points, same_end
 from scenarios.simulation.intake import ListeningSender, play, sweep
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, Owed
+from scenarios.simulation.shapes import COMPLAINT, FATED
 from scenarios.simulation.storms import FATES, INTAKE_HOST, STORMS, Storm, plan_of
 from scenarios.simulation.world import World, silence
 from simulator.config import read_plan

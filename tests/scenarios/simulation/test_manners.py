@@ -8,12 +8,12 @@ import pytest
 
 from scenarios.checks import Finding
 from scenarios.history import History
-from scenarios.simulation.cell import KNOWING
 from scenarios.simulation.manners import judged
 from scenarios.simulation.matrix import ASKED, Block
 from scenarios.simulation.playing import cells
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.shapes import KNOWING
 from tests.scenarios.made import tried
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.

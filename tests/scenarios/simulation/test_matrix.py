@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scenarios.simulation.behaviours import BY_WIRE, columns
-from scenarios.simulation.cell import FATED, FREEZE
+from scenarios.simulation.cell import FREEZE
 from scenarios.simulation.matrix import FEW, ONE_OF_EACH, TELL_TIMES, WITH_FEW, Size, blocks
 from scenarios.simulation.profiles import BY_ID, PROFILES
+from scenarios.simulation.shapes import FATED
 
 
 @pytest.mark.parametrize("size", list(Size))

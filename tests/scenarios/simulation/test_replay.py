@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scenarios.simulation.cell import FATED, Cell
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.replay import Counterexample, ReplayError, command, keep, read, replay, see, write
+from scenarios.simulation.shapes import FATED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.simulation.cell import SHAPES
 from scenarios.simulation.profiles import PROFILES
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender
+from scenarios.simulation.shapes import SHAPES
 from scenarios.simulation.world import World
 from simulator.provider.obligations import Reported
 

@@ -12,11 +12,12 @@ from scenarios.simulation import cell as wired
 from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.byteless.cell import Shelves, Told, play
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender, of
-from scenarios.simulation.cell import KNOWING, Cell
+from scenarios.simulation.cell import Cell
 from scenarios.simulation.matrix import FEW
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.shapes import KNOWING
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")

@@ -13,9 +13,9 @@ from reference_sender.worker import Worker
 from scenarios.simulation.byteless.outbox import Outbox, Shelf
 from scenarios.simulation.byteless.sender import OnlyOnTheWire, Sender, of
 from scenarios.simulation.byteless.world import World
-from scenarios.simulation.cell import SHAPES
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.shapes import SHAPES
 from simulator.provider.obligations import Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 
