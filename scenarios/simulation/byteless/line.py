@@ -116,8 +116,13 @@ class Line:
                     value = Word.GONE
                     continue
             elif want is not Want.RELEASE:
+                if want[0] is Want.WORD:
+                    if self._said:
+                        value = self._said.popleft()
+                        continue
+                    self._want = Want.WORD
                 self._loop.call_later(want[1], self._due, self._turn, context=NOBODY)
-                if want[0] is Want.END and self.closed:
+                if want[0] in (Want.WORD, Want.END) and self.closed:
                     value = Word.GONE
                     continue
             return

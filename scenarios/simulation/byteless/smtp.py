@@ -37,7 +37,7 @@ from simulator.servers.smtp.mail_data import has_bare_line_ends
 from simulator.servers.smtp.offers import ehlo_reply, offered
 
 HOSTNAME = "provider"
-#: So long the provider waits for the next command before it closes the line, in seconds.
+#: So long the provider waits for the next mail before it closes the line, in seconds: as `SmtpRules.idle_timeout_s` is shipped.
 IDLE_S = 300.0
 
 
@@ -84,6 +84,7 @@ _RECIPIENT_OK = lines(250, "2.1.5", "recipient OK")
 _GO_ON = lines(354, None, "end data with <CR><LF>.<CR><LF>")
 _OK = lines(250, "2.0.0", "OK")
 _BYE = lines(221, "2.0.0", "bye")
+_IDLE = lines(_CLOSING, "4.4.2", "too slow or idle for too long, closing the connection")
 _NO_MAIL = lines(503, "5.5.1", "no mail is taken here: QUIT")
 _TO_NOBODY = lines(503, "5.5.1", "no valid recipients: say RCPT first")
 _NOTHING_NEW = Detail()
@@ -191,9 +192,11 @@ class SmtpDoor:
         return Outcome.YES if isinstance(rest, Dressed) or rest.code // 100 == yes else Outcome.NO
 
     def _next(self) -> Waits:
-        """Return the next command, or `Word.GONE`."""
+        """Return the next command, or `Word.GONE`; between two mails, after a time, `Word.NOTHING`."""
         if self._ahead:
             return self._ahead.popleft()
+        if self._attempt.state is AttemptState.CLOSED:
+            return (yield Want.WORD, IDLE_S)
         return (yield Want.WORD)
 
     def _hear(self, octets: int) -> Waits:
@@ -237,6 +240,9 @@ class SmtpDoor:
         while not self._over:
             command = yield from self._next()
             if command is Word.GONE:
+                return
+            if command is Word.NOTHING:
+                yield from self._utter(_IDLE)
                 return
             if turned_away and command.verb is not Verb.QUIT:
                 yield from self._utter(_NO_MAIL)

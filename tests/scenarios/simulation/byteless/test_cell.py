@@ -114,6 +114,25 @@ def test_every_crash_is_the_same_story(tmp_path: Path, profile: str, script: tup
     assert len(cells) >= 10
 
 
+def test_a_line_that_is_not_used_is_closed_in_the_end(tmp_path: Path) -> None:
+    """Where one may talk at a time, and one of two workers stays connected, the other comes to its turn after that."""
+    both = Both(tmp_path, "smtp-at-least-once")
+    cell = Cell(
+        profile="smtp-at-least-once",
+        script=("one at a time",),
+        shape="two mails, two workers",
+        crash=CrashPoint("commit", "lost", 5),
+        again=CrashPoint("commit", "lost", 2),
+    )
+    here = play(cell, both.model, both.shelves)
+    there = wired.play(cell, both.sender, both.disk)
+
+    assert here.reached
+    assert here.findings == there.findings == []
+    assert unnamed(here.history) == unnamed(there.history)
+    assert here.virtual_s == there.virtual_s > 300.0
+
+
 def test_an_application_that_dies_promised_nothing_or_everything(tmp_path: Path) -> None:
     """The business transaction and the outbox are one."""
     both = Both(tmp_path, "http-keys")

@@ -133,6 +133,8 @@ def test_closing_with_something_unread_is_a_reset(world: World, reads: bool, res
         (Want.END, 20.0, [Word.GONE]),
         ((Want.END, 5.0), 20.0, [Word.NOTHING]),
         ((Want.END, 50.0), 20.0, [Word.GONE]),
+        ((Want.WORD, 5.0), 20.0, [Word.NOTHING]),
+        ((Want.WORD, 50.0), 20.0, [Word.GONE]),
         (Want.RELEASE, 20.0, []),
     ],
 )
@@ -150,6 +152,26 @@ def test_what_a_session_may_wait_for(world: World, want: Any, at: float, expecte
     assert got == expected
     line.release()
     assert bool(got)
+
+
+@pytest.mark.parametrize("at", [-1.0, 3.0])
+def test_a_word_in_time_is_no_silence(world: World, at: float) -> None:
+    """Said before it is waited for, or while; and the time that was waited for it wakes nobody afterwards."""
+
+    def waiting(line: Line, got: list[Any]) -> Session:
+        if at < 0:
+            yield None, 1.0
+        got.append((yield Want.WORD, 5.0))
+        got.append((yield Want.WORD))
+
+    line, got = lined(world, waiting)
+    world.loop.run_until(max(at, 0.0))
+    line.tell("EHLO")
+    world.loop.run_until(60.0)
+
+    assert got == ["EHLO"]
+    line.close()
+    assert got == ["EHLO", Word.GONE]
 
 
 @pytest.mark.parametrize("part", ["unread", "partial", "whole"])
