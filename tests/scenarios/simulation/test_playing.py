@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from reference_sender.worker import frozen_key
-from scenarios.simulation.cell import FREEZE, Cell, play
-from scenarios.simulation.crashes import classes, points, same_end
+from scenarios.simulation.cell import FREEZE, Cell, Outcome, play
+from scenarios.simulation.crashes import Share, classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
 from scenarios.simulation.matrix import Block
-from scenarios.simulation.playing import cells, may_be_classed, play_block
+from scenarios.simulation.playing import TIDY_AFTER, cells, may_be_classed, play_block, tidied
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 
@@ -270,3 +271,33 @@ def test_a_failure_can_be_played_again(tmp_path: Path) -> None:
     assert len(played.failures) == 1
     assert played.failures[0].cell["script"] == ["taken, closed"]
     assert any(finding["kind"] == "duplicated" for finding in played.failures[0].findings)
+
+
+@pytest.mark.parametrize("is_for_good", [False, True])
+def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(is_for_good: bool) -> None:
+    """A process that plays blocks for all its life has frozen what it began with; whoever else plays one is left as he was."""
+    share = Share(outcome=Outcome(cell=Cell(profile="http-keys")), columns={})
+    gc.unfreeze()
+    gc.collect()
+    if is_for_good:
+        gc.freeze()
+    before = gc.get_freeze_count()
+    kept: list[list[object]] = []
+    gone: list[weakref.ref[object]] = []
+
+    class Ring:
+        def __init__(self) -> None:
+            self.me = self
+            gone.append(weakref.ref(self))
+
+    def shares() -> Iterator[Share]:
+        for _ in range(2 * TIDY_AFTER + 1):
+            kept.append([object()])
+            Ring()
+            yield share
+
+    for _ in tidied(shares()):
+        pass
+
+    assert [each() is None for each in gone] == [True] * 2 * TIDY_AFTER + [False]
+    assert (gc.get_freeze_count() - before > TIDY_AFTER) is is_for_good
