@@ -1,8 +1,9 @@
 """Rows that no worker takes and no reconciler asks about: found, and parked as `unknown` with one sentence.
 
 Two kinds. What somebody edited by hand into a state that this program never leaves: `sending` without a lease, `pending`
-without a next attempt and waiting for nothing. And mail in doubt at a provider that was taken out of the configuration:
-a doubt never goes elsewhere, so it would wait for ever. What became of any of them nobody here can know.
+without a next attempt and waiting for nothing – not even for a paused campaign to go on. And mail in doubt at a provider
+that was taken out of the configuration: a doubt never goes elsewhere, so it would wait for ever. What became of any of
+them nobody here can know.
 
 `sending` is looked at with every pass, there is an index of leases. What is `pending` is gone through once in a while:
 whoever edits by hand or takes a provider away can wait for minutes, and a hundred thousand waiting rows are some work.
@@ -17,12 +18,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, select, update
+from sqlalchemy import Connection, and_, exists, or_, select, update
 
 from reference_sender.life import State
 from reference_sender.outbox.bulk import insert_all
 from reference_sender.outbox.rows import AT, IDS, elsewhere, in_state
-from reference_sender.outbox.schema import email_attempt, outgoing_email
+from reference_sender.outbox.schema import campaign, email_attempt, outgoing_email
 from reference_sender.outbox.transactions import record_of
 from reference_sender.policy.routes import Mine
 
@@ -34,7 +35,14 @@ AT_ONCE = 1_000
 _row = outgoing_email.c
 
 _LEASELESS = and_(in_state(State.SENDING), _row.lease_until.is_(None))
-_AIMLESS = and_(in_state(State.PENDING), _row.next_attempt_at.is_(None), _row.hold_until.is_(None))
+# That is how a pause leaves the mails of a campaign; who resumes it gives them their times anew.
+_IS_PAUSED = exists().where(campaign.c.name == _row.campaign, campaign.c.state == "paused")
+_AIMLESS = and_(
+    in_state(State.PENDING),
+    _row.next_attempt_at.is_(None),
+    _row.hold_until.is_(None),
+    or_(_row.campaign.is_(None), ~_IS_PAUSED),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

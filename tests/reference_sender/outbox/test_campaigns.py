@@ -109,6 +109,22 @@ def test_it_is_paused_resumed_and_cancelled_with_its_mails(outbox: SqlBench) -> 
     assert outbox.attempts()[-1].reason == "person: its campaign was cancelled"
 
 
+def test_a_pause_however_long_leaves_its_mails_pending(outbox: SqlBench) -> None:
+    """Without a next attempt they look like rows that somebody edited by hand."""
+    store = outbox.store
+    store.create_campaign(CAMPAIGN)
+    move(outbox, CampaignState.RUNNING)
+    store.write_page(store.campaign(CAMPAIGN.name), page(1, 2, 3), now=NOW)
+    outbox.put("order-1")
+    outbox.edit(4, next_attempt_at=None)
+    assert move(outbox, CampaignState.PAUSED)
+    later = NOW + timedelta(hours=1)
+    assert store.park_lost(now=later, dedupes=True) == [4], "this one waits for nothing"
+    assert store.campaigns()[0].mails == {State.PENDING: 3}
+    assert move(outbox, CampaignState.RUNNING, 3_600)
+    assert len(recipients(outbox, 3_610)) == 3
+
+
 @pytest.mark.parametrize(
     ("stop", "bar", "ends"),
     [
