@@ -138,6 +138,7 @@ class Claims(Gated):
         ids = [row_id for row_id, _ in taken]
         try:
             rows: Sequence[Any] = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
+            return in_order(parcels_of(connection, rows, now), taken)
         except UNREADABLE:
             rows = readable(connection, _TAKEN, taken, now, self._record)
         return in_order(parcels_of(connection, rows, now), taken)

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select, update
 
+from reference_sender.attachments import read
 from reference_sender.life import State
 from reference_sender.outbox.rows import DOCKET_COLUMNS, in_state
 from reference_sender.outbox.schema import outgoing_email
@@ -32,7 +33,11 @@ def readable(
     rows: list[Any] = []
     for row_id, token in taken:
         try:
-            rows += connection.execute(query, {"ids": [row_id], "at": now}).all()
+            found = connection.execute(query, {"ids": [row_id], "at": now}).all()
+            for row in found:
+                # What it is made of is read only where the mail is wanted, too.
+                read(getattr(row, "attachments", None))
+            rows += found
         except UNREADABLE:
             _park(connection, row_id, token, now, record)
     return rows
@@ -40,12 +45,19 @@ def readable(
 
 def _park(connection: Connection, row_id: int, token: int, now: datetime, record: Record) -> None:
     wrong: dict[str, str] = {}
+    spoiled: dict[str, str] = {}
     for column in DOCKET_COLUMNS:
         try:
             connection.execute(select(column).where(_row.id == row_id)).all()
         except UNREADABLE as error:
             wrong[column.key] = str(error)
-    name, why = next(iter(wrong.items()), ("raw", "it makes no mail"))
+    if not wrong:
+        # It stays as it is: without it the mail could be sent, and would be another one.
+        try:
+            read(connection.execute(select(_row.attachments).where(_row.id == row_id)).scalar())
+        except UNREADABLE as error:
+            spoiled = {"attachments": str(error)}
+    name, why = next(iter((wrong or spoiled).items()), ("raw", "it makes no mail"))
     reason = f"the column {name} cannot be read ({why}); the row was edited by hand"
     # Whatever stands there, if anything does: an attempt was in doubt.
     in_doubt = or_(_row.doubted_at.is_not(None), in_state(State.UNKNOWN))

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from reference_sender.life import State
 from reference_sender.policy.decision import Decision, Doubt
+from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import NOW
@@ -42,6 +43,22 @@ def test_one_that_cannot_be_read_is_parked_and_the_others_flow(
     # Nobody stumbles over it any more, and a person finds it.
     assert outbox.claim(61) != []
     assert [docket.key for docket in outbox.store.find(states=[State.DEAD])] == ["order-1"]
+
+
+@pytest.mark.parametrize("value", ["x", "[[1]]", "5"])
+def test_one_whose_attachments_are_no_list_is_parked_as_it_is(outbox: SqlBench, value: str) -> None:
+    """Or no mail would go any more: every claim would come upon it."""
+    for number in range(3):
+        outbox.put(f"order-{number}")
+    edit(outbox, f"attachments = '{value}'")
+    gate = Gate(GateRules())
+    found = outbox.store.claim(now=NOW, limit=9, lease_s=60, dedupes=True, gate=gate)
+    assert [parcel.key for parcel in found] == ["order-0", "order-2"]
+    row = outbox.row(2)
+    assert (row.state, row.attachments) == (State.DEAD, value), (
+        "whoever requeues it does not send half a mail"
+    )
+    assert "the column attachments cannot be read" in row.last_error
 
 
 def test_one_that_may_have_been_sent_is_unknown(outbox: SqlBench) -> None:
