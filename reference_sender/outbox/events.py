@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, func, or_, select, update
 
@@ -29,6 +29,9 @@ _fact = delivery_fact.c
 
 # So many rows go into one INSERT: databases take only so many parameters at once.
 _AT_ONCE = 500
+# So far, in seconds, the clock of whoever tells us something may be ahead. What bears a later date is no newer for that:
+# its mail would never outlive its period.
+_AHEAD_S = 86_400.0
 # Of one name. Two are one too many already; more would only be read for nothing.
 _MOST_NAMESAKES = 3
 
@@ -168,14 +171,15 @@ class Events(Transactions):
                 key=("email_id", "kind", "happened_at"),
             )
         )
+        happened_at = min(fact.happened_at, now + timedelta(seconds=_AHEAD_S))
         # The guard is in the UPDATE: what came late does not make the newest older.
         connection.execute(
             update(outgoing_email)
             .where(
                 _row.id == email_id,
-                or_(_row.last_event_at.is_(None), _row.last_event_at < fact.happened_at),
+                or_(_row.last_event_at.is_(None), _row.last_event_at < happened_at),
             )
-            .values(last_event_at=fact.happened_at)
+            .values(last_event_at=happened_at)
         )
 
     @staticmethod

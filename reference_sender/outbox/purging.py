@@ -9,7 +9,7 @@ import hashlib
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, delete, exists, func, select, update
+from sqlalchemy import Select, case, delete, exists, select, update
 
 from reference_sender.life import FINAL, State
 from reference_sender.outbox.schema import (
@@ -27,8 +27,9 @@ _row = outgoing_email.c
 _attempt = email_attempt.c
 
 _FINISHED = _row.state.in_(sorted(FINAL))
-#: When the last thing happened to a mail, as far as periods go.
-_last_thing = func.coalesce(_row.last_event_at, _row.updated_at)
+#: When the last thing happened to a mail, as far as periods go. What was told of it may bear any date, also one from
+#: before it was sent: a mail is no older for that.
+_last_thing = case((_row.last_event_at > _row.updated_at, _row.last_event_at), else_=_row.updated_at)
 
 
 class Purging(Transactions):

@@ -168,6 +168,18 @@ def test_the_newest_event_stays_the_newest(outbox: SqlBench) -> None:
     ]
 
 
+def test_a_date_of_the_far_future_keeps_no_mail_for_ever(outbox: SqlBench) -> None:
+    outbox.put()
+    (parcel,) = outbox.claim()
+    tell(outbox.store, ("a", b"{}"))
+    (told,) = due(outbox.store)
+    fact = Fact(kind="deferred", happened_at=NOW + timedelta(days=60_000))
+    settled = Settled(fate=Fate.APPLIED, reason="x", docket=parcel, fact=fact)
+    assert outbox.store.conclude(told, settled, now=NOW)
+    assert outbox.row().last_event_at == NOW + timedelta(days=1)
+    assert outbox.store.facts([1])[1][0].happened_at == fact.happened_at, "the fact is kept as it was told"
+
+
 def test_what_is_known_of_all_mails_is_one_question(outbox: SqlBench) -> None:
     outbox.put("order-1")
     outbox.put("order-2")

@@ -123,6 +123,18 @@ def test_what_was_told_of_a_mail_later_counts_as_its_age(clean: SqlBench, store:
     assert store.purge_mails(State.ACCEPTED, before=NOW, after=0, limit=10) == (0, None)
 
 
+def test_what_was_told_with_a_date_of_long_ago_makes_no_mail_older(clean: SqlBench, store: Store) -> None:
+    """A mail server whose clock never was set: the mail would be gone a day after it was sent, and its key with it."""
+    number = put(clean, "order-1", State.ACCEPTED, NOW)
+    with clean.begin() as connection:
+        connection.execute(
+            update(outgoing_email).where(outgoing_email.c.id == number).values(last_event_at=_LONG_AGO)
+        )
+    assert store.purge_mails(State.ACCEPTED, before=NOW, after=0, limit=10) == (0, None)
+    assert store.purge_words(before=NOW, after=0, limit=10) == (0, None)
+    assert store.purge_mails(State.ACCEPTED, before=NOW + timedelta(seconds=1), after=0, limit=10)[0] == 1
+
+
 def test_answers_go_sooner_and_only_of_finished_mail(clean: SqlBench, store: Store) -> None:
     everything(clean)
     list(purge(store, Periods.parse("answers=14,accepted=36500,failed=36500,dead=36500"), now=NOW, limit=4))
