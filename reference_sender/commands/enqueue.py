@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from reference_sender.clock import SystemClock
-from reference_sender.commands.frame import SetUpError, opened, sentences, with_options
+from reference_sender.commands.frame import SetUpError, moment_of, opened, sentences, with_options
 from reference_sender.commands.lines import TEN_YEARS_S, answer_lines, put
 from reference_sender.log import JsonLog
 from reference_sender.message import Attachment, Mail
@@ -129,12 +129,14 @@ def enqueue_command(
             mail = Templates(folder).mail(
                 template, given, sender=sender, recipients=recipients, attachments=attachments
             )
-        expires = None if expires_in_s is None else parts.clock.now() + timedelta(seconds=expires_in_s)
+        now = moment_of(parts, store)
+        expires = None if expires_in_s is None else now + timedelta(seconds=expires_in_s)
         done = put(
             parts,
             store,
             mail,
             key=key,
+            now=now,
             template=template,
             parameters=given if template else None,
             mail_class=mail_class,

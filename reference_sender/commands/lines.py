@@ -14,7 +14,7 @@ from typing import Any
 import click
 from sqlalchemy.exc import SQLAlchemyError
 
-from reference_sender.commands.frame import database_sentence
+from reference_sender.commands.frame import database_sentence, moment_of
 from reference_sender.message import Mail, parse_mail
 from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.room import QueueCap
@@ -112,7 +112,7 @@ def _answer_enqueue(
         )
     else:
         mail = parse_mail(request)
-    now = parts.clock.now()
+    now = moment_of(parts, store)
 
     def after(seconds: float | None) -> datetime | None:
         return None if seconds is None else now + timedelta(seconds=seconds)
@@ -122,6 +122,7 @@ def _answer_enqueue(
         store,
         mail,
         key=key,
+        now=now,
         rollback=bool(request.get("rollback", False)),
         template=template,
         parameters=(parameters or {}) if template is not None else None,
@@ -153,16 +154,17 @@ def put(
     mail: Mail,
     *,
     key: str,
+    now: datetime,
     rollback: bool = False,
     **more: Any,
 ) -> Enqueued:
-    """The business transaction of somebody who has no other business than this mail; `more` is as in `enqueue`."""
+    """The business transaction of somebody who has no other business than this mail; `now` by the clock that workers go by, `more` as in `enqueue`."""
     with store.engine.connect() as connection, connection.begin() as transaction:
         done = enqueue(
             connection,
             mail,
             key=key,
-            now=parts.clock.now(),
+            now=now,
             key_for=parts.key_for,
             **more,
         )

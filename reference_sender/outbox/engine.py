@@ -6,6 +6,7 @@ Supporting a database begins here. Must not hold: tables, other queries.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def open_engine(url: str) -> Engine:
         parsed = make_url(url)
     except Exception as error:
         raise StoreTrouble(
-            f"{url!r} is not a database URL; write it like sqlite:///outbox.db or postgresql://user@host/name"
+            f"{_shown(url)!r} is not a database URL; write it like sqlite:///outbox.db or postgresql://user@host/name"
         ) from error
     if parsed.drivername in _DRIVERS:
         parsed = parsed.set(drivername=_DRIVERS[parsed.drivername])
@@ -96,6 +97,15 @@ def open_engine(url: str) -> Engine:
     else:
         _lose_patience(engine)
     return engine
+
+
+_PASSWORD = re.compile(r"(//[^:/?#]*:).*@|(?<=[?&])([a-z_]*password=)[^&]*", re.IGNORECASE | re.DOTALL)
+
+
+def _shown(url: URL | str) -> str:
+    """A URL as people and logs may see it: without passwords, also where it is none."""
+    text = url if isinstance(url, str) else url.render_as_string(hide_password=True)
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 
 def check_version(connection: Connection) -> None:
@@ -177,10 +187,17 @@ CHANNEL = "mailproof_outbox"
 _CLOCKS = {"postgresql": "clock_timestamp()", "mysql": "UTC_TIMESTAMP(6)"}
 
 
-def time_of(backend: str) -> Any:
-    """The time as an expression of this kind of database; None if it has no clock of its own."""
+#: So much later.
+_LATER = {"postgresql": " + interval '{} microseconds'", "mysql": " + INTERVAL {} MICROSECOND"}
+
+
+def time_of(backend: str, *, after_s: float = 0.0) -> Any:
+    """The time, or that of in so many seconds, as an expression of this kind of database; None if it has no clock of its own."""
     spelled = _CLOCKS.get(backend)
-    return None if spelled is None else literal_column(spelled, outgoing_email.c.updated_at.type)
+    if spelled is None:
+        return None
+    later = _LATER[backend].format(round(after_s * 1_000_000)) if after_s else ""
+    return literal_column(spelled + later, outgoing_email.c.updated_at.type)
 
 
 def telling(backend: str, query: Select[Any]) -> Select[Any]:
@@ -259,7 +276,7 @@ def _lose_patience(engine: Engine) -> None:
                 raise
             waited = url.query.get("connect_timeout", CONNECT_S)
             raise StoreTrouble(
-                f"the database at {url.render_as_string(hide_password=True)} has not let us in within {waited} s; "
+                f"the database at {_shown(url)} has not let us in within {waited} s; "
                 "see whether it is one and whether it is well, or say ?connect_timeout= in its URL"
             ) from error
         if url.get_backend_name() == "mysql" and "read_timeout" not in url.query:
@@ -276,7 +293,7 @@ _TIMED_OUT = ("timeout expired", "timed out")
 
 def _bad_option(url: URL, error: Exception) -> StoreTrouble:
     return StoreTrouble(
-        f"{url.render_as_string(hide_password=True)}: the driver does not take what stands behind the ? "
+        f"{_shown(url)}: the driver does not take what stands behind the ? "
         f"({', '.join(sorted(url.query))}); give it options that it knows, or none ({error})"
     )
 

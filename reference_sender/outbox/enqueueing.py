@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, select
@@ -148,11 +148,8 @@ def enqueue(
     if contents:
         attachments.keep(db, contents, at)
     backend = db.dialect.name
-    if now is None and (time := time_of(backend)) is not None:
-        # Due by the clock that the workers go by: ours may be minutes ahead.
-        for row in rows:
-            if row["next_attempt_at"] == at:
-                row["next_attempt_at"] = time
+    if now is None and time_of(backend) is not None:
+        _go_by_clock_of(backend, rows, manner, at)
     inserted = db.execute(
         insert_unless_there(backend, rows), execution_options={"preserve_rowcount": True}
     ).rowcount
@@ -280,6 +277,17 @@ def _suppress(
         if any(each.covers(manner.mail_class, now) for each in found)
     ]
     return suppress_rows(rows, barred) if barred else ()
+
+
+def _go_by_clock_of(backend: str, rows: Sequence[dict[str, Any]], manner: Manner, at: datetime) -> None:
+    """Due, aged and expired by the clock that the workers go by: ours may be minutes ahead, or behind."""
+    moments = {at: time_of(backend)}
+    after_s = MANNERS[manner.mail_class].expires_after_s
+    if manner.expires_at is None and after_s is not None:
+        moments[at + timedelta(seconds=after_s)] = time_of(backend, after_s=after_s)
+    for row in rows:
+        for name in ("queued_at", "next_attempt_at", "expires_at", "hold_until"):
+            row[name] = moments.get(row[name], row[name])
 
 
 def _hold(db: Connection, rows: Sequence[dict[str, Any]], key: str, manner: Manner, now: datetime) -> None:

@@ -94,6 +94,23 @@ def test_a_url_that_leads_nowhere_is_one_sentence(url: str, word: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
+        "postgresql://u:s3cret@host:port/shop",
+        "postgresql://u:s3/cr@et@host:port/shop",
+        "mysql://:s3cret@host:port/shop?password=s3cret&charset=utf8",
+        "mysql://127.0.0.1:1/shop?password=s3cret&foo=1",
+        "mysql://u:s3cret@127.0.0.1:1/shop?foo=1&ssl_key_password=s3cret",
+    ],
+)
+def test_no_sentence_repeats_a_password(url: str) -> None:
+    with pytest.raises(StoreTrouble) as caught, open_engine(url).connect():
+        pass
+    assert "s3" not in str(caught.value)
+    assert "***" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
         "sqlite:///{}/outbox.db?timeout=soon",
         "mysql://u:secret@127.0.0.1:1/shop?charset=none",
         "mysql://u:secret@127.0.0.1:1/shop?foo=1",

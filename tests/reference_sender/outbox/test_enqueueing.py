@@ -63,6 +63,26 @@ def test_mail_is_due_by_the_clock_of_the_database(
     assert [p.id for p in store.claim(now=store.time(), limit=1, lease_s=60, dedupes=True)] == [row_id]
 
 
+@pytest.mark.parametrize("minutes", [-60, 60])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_code_lives_as_long_as_its_class_has_it_whatever_the_clock_of_the_application_says(
+    outbox: SqlBench, store: Store, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: bool
+) -> None:
+    """Ten minutes behind, and it would be over before anybody could send it."""
+    if store.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has no clock of its own")
+    wrong = SystemClock().now() + timedelta(minutes=minutes)
+    monkeypatch.setattr(SystemClock, "now", lambda _: wrong)
+    more = {"depends_on": "order-0"} if waits else {}
+    with store.engine.begin() as connection:
+        (row_id,) = enqueue(connection, MAIL, key="order-1", mail_class="code", **more).ids  # type: ignore[arg-type] # one of many
+    row, now = outbox.row(row_id), store.time()
+    assert abs((row.queued_at - now).total_seconds()) < 60.0
+    assert abs((row.expires_at - now).total_seconds() - 600.0) < 60.0
+    if waits:
+        assert abs((row.hold_until - row.expires_at).total_seconds()) < 1.0
+
+
 def test_a_late_commit_with_a_lower_number_is_sent(outbox: SqlBench, store: Store) -> None:
     """Numbers are given out before commits: nobody may look only above the last one he saw."""
     if store.engine.dialect.name == "sqlite":
