@@ -67,6 +67,18 @@ class Gatekeeper:
         """Whether mail may wait in our hands: not where every mail in hand is counted, and not in trouble."""
         return not self._is_counted and self.gate.seen.breaker.clean and self.most == self._pace_rules.most
 
+    def is_urgent(self, docket: Docket) -> bool:
+        """Whether it may fill a place that is kept free."""
+        return docket.priority >= self.gate.rules.urgent_from
+
+    def kept_of(self, places: int) -> int:
+        """How many of so many places on the wire only urgent mail may fill."""
+        return min(self.gate.rules.reserved, max(places - 1, 0))
+
+    def room_for_urgent(self, in_hand: int, places: int) -> int:
+        """How many urgent mails are worth a claim of their own, however much other mail is in our hands."""
+        return max(self.kept_of(places) - (in_hand - self._bulk), 0)
+
     def terms(self, room: int, in_hand: int) -> dict[str, Any]:
         """What a claim of up to `room` rows is told, by a worker that may have so many in its hands."""
         reserved = min(self.gate.rules.reserved, max(in_hand - 1, 0))
@@ -86,11 +98,11 @@ class Gatekeeper:
 
     def begins(self, docket: Docket) -> None:
         """A mail is in our hands."""
-        self._bulk += docket.priority < self.gate.rules.urgent_from
+        self._bulk += not self.is_urgent(docket)
 
     def ends(self, docket: Docket) -> None:
         """And no more."""
-        self._bulk -= docket.priority < self.gate.rules.urgent_from
+        self._bulk -= not self.is_urgent(docket)
 
     async def tell(
         self, outcome: Outcome | None, evidence: Evidence | None, *, began_at: datetime, took_s: float

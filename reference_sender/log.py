@@ -36,6 +36,11 @@ def cause_of(error: BaseException) -> str:
     return _ADDRESS.sub("<address>", lines[0])[:_CAUSE_CHARS] if lines else type(root).__name__
 
 
+def name_of(key: str) -> str:
+    """An event key without addresses: a business may make its keys of them, and so does a campaign without other ones."""
+    return _ADDRESS.sub("<address>", key) if "@" in key else key
+
+
 def quiet(event: str, /, **facts: object) -> None:
     """A log that says nothing."""
 
@@ -61,5 +66,9 @@ class JsonLog:
     def __call__(self, event: str, /, **facts: object) -> None:
         told = {name: value for name, value in facts.items() if value is not None}
         line = json.dumps({"at": self._clock.now().isoformat(), "event": event} | told, default=str)
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        except OSError:
+            # The disk is full, or nobody reads any more: mail goes on, and there is nobody to tell.
+            return

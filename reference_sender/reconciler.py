@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from reference_sender.clock import Clock
 from reference_sender.life import Docket, State
-from reference_sender.log import Log, cause_of, quiet
+from reference_sender.log import Log, cause_of, name_of, quiet
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.hearing import proved
 from reference_sender.policy.lookup import Found, LookedUp, after_lookup, without_lookup
@@ -83,19 +83,23 @@ class Reconciler:
         """The last pass found nothing to do."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Reconcile now and then until `stop`."""
+        """Reconcile now and then until `stop`; without a rest as long as there is more than one pass takes."""
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(self._alarm)
         try:
             while not stop.is_set():
                 self._woken.clear()
+                more = False
                 try:
-                    await self.run_once()
+                    done = await self.run_once()
+                    # Not only for what was looked at: rows that make trouble are found again at once.
+                    more = done.looked_at >= _AT_ONCE and done.resolved > 0
                     self._beat()
                 except Exception as error:
                     # The database or the look-up is away: the rows wait, and so do we.
                     self._log("reconcile_failed", error=type(error).__name__, cause=cause_of(error))
-                await self._rest(stop)
+                if not more:
+                    await self._rest(stop)
         finally:
             stopping.cancel()
 
@@ -163,7 +167,7 @@ class Reconciler:
         self._log(
             "reconciled",
             id=docket.id,
-            key=docket.key,
+            key=name_of(docket.key),
             message_id=docket.message_id,
             state=decision.state.value,
             reason=decision.reason,

@@ -21,7 +21,7 @@ from reference_sender import settler
 from reference_sender.clock import Clock
 from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Docket, Parcel, State
-from reference_sender.log import Log, cause_of, quiet
+from reference_sender.log import Log, cause_of, name_of, quiet
 from reference_sender.policy.backoff import backoff_s
 from reference_sender.policy.caps import overdue
 from reference_sender.policy.classify import classify as classify_evidence
@@ -31,6 +31,7 @@ from reference_sender.policy.gate import Gate
 from reference_sender.policy.settings import Settings
 
 _QUICK_S = 0.25  # attempts that take no longer are worth to be claimed for in advance
+_URGENT_S = 0.1  # so often, at most, urgent mail is looked for although our hands are full
 _AHEAD = 2  # so many mails for each place wait in our hands then
 
 
@@ -102,6 +103,10 @@ class Worker:
         """Begun and not settled."""
         self._on_wire: set[tuple[int, int]] = set()
         """Of them those that have a place on the wire, by id and token."""
+        self._bulk_on_wire: set[tuple[int, int]] = set()
+        """Of these those that are not urgent."""
+        self._urgent_at_s = -math.inf
+        """When it was last looked for urgent mail alone."""
         self._usual_s = math.inf
         """How long an attempt has taken of late."""
         self._woken = asyncio.Event()
@@ -150,6 +155,8 @@ class Worker:
         room, keeper = self._wanted, self._keeper
         self._full = True
         if not room:
+            room = self._wanted_urgent
+        if not room:
             return 0
         parcels = await asyncio.to_thread(
             self._store.claim,
@@ -168,7 +175,8 @@ class Worker:
         for parcel in parcels:
             if self._keeper is not None:
                 self._keeper.begins(parcel)
-            if not self._waiting and self._has_place:
+            is_next = not self._waiting or self._waiting[0].priority < parcel.priority
+            if is_next and self._may_begin(parcel):
                 self._begin(parcel, has_waited=False)
             else:
                 self._waiting.append(parcel)
@@ -185,18 +193,29 @@ class Worker:
         most = self._settings.concurrency
         return len(self._on_wire) < most and len(self._running) < most + most // 2
 
+    def _may_begin(self, parcel: Parcel) -> bool:
+        """Whether this one may go on the wire: mail that is not urgent leaves those places free that are kept."""
+        keeper = self._keeper
+        if keeper is None or keeper.is_urgent(parcel):
+            return self._has_place
+        most = self._settings.concurrency
+        return self._has_place and len(self._bulk_on_wire) < most - keeper.kept_of(most)
+
     def _begin(self, parcel: Parcel, *, has_waited: bool) -> None:
         self._on_wire.add((parcel.id, parcel.token))
+        if self._keeper is not None and not self._keeper.is_urgent(parcel):
+            self._bulk_on_wire.add((parcel.id, parcel.token))
         task = asyncio.create_task(self._guarded(parcel, has_waited=has_waited))
         self._running.add(task)
         task.add_done_callback(partial(self._done, parcel))
 
     def _begin_those_who_wait(self) -> None:
-        while self._waiting and self._has_place:
+        while self._waiting and self._may_begin(self._waiting[0]):
             self._begin(self._waiting.popleft(), has_waited=True)
 
     def _leaves_wire(self, parcel: Parcel) -> None:
         self._on_wire.discard((parcel.id, parcel.token))
+        self._bulk_on_wire.discard((parcel.id, parcel.token))
         self._begin_those_who_wait()
 
     @property
@@ -222,6 +241,18 @@ class Worker:
         if self._full and self._waiting and 2 * room < ahead:
             return 0
         return max(room, 0)
+
+    @property
+    def _wanted_urgent(self) -> int:
+        """How many urgent mails to claim although there is no room for others, as far as places are kept for them.
+
+        What was claimed ahead while attempts were quick would hold them up for as long as it takes, once they are slow.
+        """
+        now_s = self._clock.monotonic()
+        if self._keeper is None or now_s - self._urgent_at_s < min(self._settings.poll_s, _URGENT_S):
+            return 0
+        self._urgent_at_s = now_s
+        return self._keeper.room_for_urgent(self.in_flight, self._settings.concurrency)
 
     async def idle(self) -> None:
         """Wait until nothing is in flight."""
@@ -330,7 +361,7 @@ class Worker:
         self._log(
             "decided" if held else "late",
             id=parcel.id,
-            key=parcel.key,
+            key=name_of(parcel.key),
             token=parcel.token,
             message_id=parcel.message_id,
             attempt=parcel.attempts,

@@ -243,6 +243,36 @@ def test_a_code_finds_a_slot_although_bulk_came_first(store: Store) -> None:
     assert sorted(sent) == ["bulk-0", "bulk-1", "bulk-2", "code"]
 
 
+def test_a_code_finds_a_place_although_bulk_was_claimed_ahead_while_attempts_were_quick(store: Store) -> None:
+    """Then they hang: all that bulk may have is full, on the wire and in our hands, and the code goes at once."""
+    going, sent = asyncio.Event(), list[str]()
+
+    async def slow(parcel: Parcel) -> Evidence:
+        sent.append(parcel.key)
+        await going.wait()
+        return YES
+
+    world = gated(store, FakeTransport(*[YES] * 4, slow), 4, reserved=1)
+    for number in range(50):
+        world.put(f"bulk-{number}", priority=-100)
+
+    async def steps() -> None:
+        await world.once()
+        while len(sent) < 3:
+            await world.worker.work_once()
+            await asyncio.sleep(0)
+        assert world.worker.in_flight > 4, "it has claimed ahead"
+        world.put("code", priority=100)
+        world.clock.advance(1.0)
+        await world.worker.work_once()
+        await asyncio.sleep(0)
+        assert sent[3:] == ["code"]
+        going.set()
+        await world.worker.idle()
+
+    asyncio.run(asyncio.wait_for(steps(), 30))
+
+
 def test_a_worker_that_is_held_back_comes_when_the_gate_opens_and_not_at_the_poll(store: Store) -> None:
     world = gated(store, FakeTransport(YES), 4, rates=(("main", Rate(per_s=0.5, burst=1)),))
     for number in range(3):

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from reference_sender.clock import SystemClock
-from reference_sender.log import Both, JsonLog, cause_of, quiet
+from reference_sender.log import Both, JsonLog, cause_of, name_of, quiet
 from reference_sender.message import Mail
 from reference_sender.outbox.store import enqueue
 from reference_sender.wiring import Parts, build, options_from
@@ -25,6 +25,21 @@ def test_an_event_is_one_json_line_with_its_facts() -> None:
     JsonLog(stream, ManualClock())("decided", id=1, state="accepted", code=None)
     (line,) = stream.getvalue().splitlines()
     assert {"at": NOW.isoformat(), "event": "decided", "id": 1, "state": "accepted"} == json.loads(line)
+
+
+def test_a_full_disk_is_no_trouble_of_whoever_says_something() -> None:
+    """A worker whose log cannot be written goes on: an error out of it would end the loop."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    JsonLog(Full(), ManualClock())("claim_failed", failures=1)
+
+
+def test_a_key_that_was_made_of_an_address_goes_without_it() -> None:
+    assert name_of("order-1") == "order-1"
+    assert name_of("campaign-318-user-ann@example.com") == "<address>"
 
 
 def test_the_quiet_log_says_nothing() -> None:

@@ -95,6 +95,31 @@ def test_a_lost_worker_leaves_an_unknown_row_that_stays_parked(store: Store) -> 
     assert (world.row.state, world.row.if_not_sent) == (State.UNKNOWN, State.PENDING)
 
 
+def test_more_than_a_pass_takes_is_no_reason_to_rest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an outage thousands may be in doubt, and the key window runs."""
+    monkeypatch.setattr("reference_sender.reconciler._AT_ONCE", 2)
+    world = World(store, Policy.AT_LEAST_ONCE)
+    with store.engine.begin() as connection:
+        for number in range(2, 6):
+            enqueue(connection, MAIL, key=f"order-{number}", now=world.clock.now())
+    for _ in range(5):
+        world.park()
+
+    async def story() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(world.reconciler.run(stop))
+        async with asyncio.timeout(60):
+            for _ in range(6_000):
+                await asyncio.sleep(0.01)
+                if world.said.count("reconciled") == 5:
+                    break
+        stop.set()
+        await running
+        assert world.said.count("reconciled") == 5
+
+    asyncio.run(story())
+
+
 def test_a_look_up_that_finds_it_settles_it(store: Store) -> None:
     world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
     world.park()

@@ -130,6 +130,15 @@ class Keeper:
     def is_shut(self, now: datetime) -> bool:
         return self.shut
 
+    def is_urgent(self, docket: Docket) -> bool:
+        return False
+
+    def kept_of(self, places: int) -> int:
+        return 0
+
+    def room_for_urgent(self, in_hand: int, places: int) -> int:
+        return 0
+
     def begins(self, docket: Docket) -> None:
         self.in_hand.append(docket.id)
 
