@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from reference_sender.life import Docket, State
+from reference_sender.life import FINAL, Docket, State
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import Policy, Settings
 
 # A parked row is looked at again now and then: somebody may have changed the policy or added a look-up.
 PARKED_LOOK_S = 3_600.0
+
+
+# Where a mail that was not sent can go.
+_ENDS = FINAL - {State.ACCEPTED} | {State.PENDING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ def after_lookup(answer: LookedUp, docket: Docket, settings: Settings, now: date
             if now < counts_from:
                 return _look_again(docket, "not found, but too early to count", counts_from)
             end = docket.if_not_sent or State.PENDING
+            if end not in _ENDS:
+                end = State.DEAD  # edited by hand: a person decides
             return Decision(
                 state=end,
                 reason="the look-up proves that nothing was accepted",

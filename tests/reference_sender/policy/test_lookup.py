@@ -34,6 +34,12 @@ def test_not_found_late_enough_sends_the_row_where_it_would_have_gone(end: State
     assert (end, Doubt.CLEAR) == (decision.state, decision.doubt)
 
 
+@pytest.mark.parametrize("edited", [State.ACCEPTED, State.SENDING, State.UNKNOWN])
+def test_not_found_sends_no_row_to_where_somebody_sent_it_by_hand(edited: State) -> None:
+    row = docket(state=State.UNKNOWN, doubted_at=NOW, if_not_sent=edited)
+    assert after_lookup(NotFound(), row, RULES, NOW + timedelta(seconds=360)).state is State.DEAD
+
+
 def test_a_look_up_that_does_not_answer_proves_nothing() -> None:
     decision = after_lookup(Unavailable(reason="down"), ROW, RULES, NOW + timedelta(days=1))
     assert (decision.state, decision.doubt) == (State.UNKNOWN, Doubt.KEEP)
