@@ -30,6 +30,7 @@ from reference_sender.transports.smtp_replies import (
     hung_up_while_idle,
     reply_octets,
     trouble_of,
+    words_of,
 )
 
 _CHUNK_OCTETS = 64 * 1024
@@ -307,7 +308,7 @@ class _Talk:
                 timeout=self._deadline_s(Phase.STARTTLS),
             )
         except SMTPResponseException as error:
-            return Evidence(wire=Wire.SMTP, phase=self.phase, code=error.code, answer=error.message)
+            return Evidence(wire=Wire.SMTP, phase=self.phase, code=error.code, answer=words_of(error.message))
         # What was said before is worth nothing any more (RFC 3207 section 4.2).
         self._forget()
         return None

@@ -56,6 +56,12 @@ def evidence_of(heard: bytes, phase: Phase) -> Evidence:
     )
 
 
+def words_of(message: str) -> str:
+    """What aiosmtplib has read of a reply, as every database takes it: octets that are no UTF-8 are half characters there."""
+    text = message.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text.replace("\x00", "")[:_KEPT_ANSWER_CHARS]
+
+
 # Most telling first: a subclass before its parents.
 _TROUBLES: tuple[tuple[type[BaseException], str], ...] = (
     (SMTPTimeoutError, "timeout"),

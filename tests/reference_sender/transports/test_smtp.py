@@ -398,6 +398,13 @@ def test_a_refused_starttls_is_reported() -> None:
     assert (evidence.phase, evidence.code) == (Phase.STARTTLS, 454)
 
 
+def test_a_refused_starttls_in_another_charset_can_be_written_down() -> None:
+    """Or no attempt could be settled, and every mail would spend its attempts that way."""
+    server = Server(EHLO=b"250-hi\r\n250 STARTTLS\r\n", STARTTLS=b"454 4.7.0 nicht verf\xfcgbar\x00\r\n")
+    evidence = attempt(server, tls=Tls.STARTTLS)
+    assert evidence.answer == "4.7.0 nicht verf\N{REPLACEMENT CHARACTER}gbar"
+
+
 @pytest.mark.parametrize(
     ("host", "port", "expected"),
     [
