@@ -60,7 +60,10 @@ def items_in(raw: bytes, *, now: datetime) -> tuple[Item, ...]:
 
 
 def _named(name: str) -> str:
-    return name if len(name) <= LONGEST_ID else "mail:" + hashlib.sha256(name.encode()).hexdigest()
+    """A name that every database stores: one that is too long, or holds what it should not, goes by its hash."""
+    if len(name) <= LONGEST_ID and name.isprintable():
+        return name
+    return "mail:" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _events(message: EmailMessage, now: datetime) -> Iterator[dict[str, Any]]:

@@ -189,3 +189,11 @@ def test_without_any_time_the_moment_of_arrival_will_do() -> None:
 
 def test_who_it_is_not_about_is_not_named() -> None:
     assert ANN not in {fact.recipient for raw in returned(Fate.HARD_BOUNCE) for fact in heard(raw)}
+
+
+@pytest.mark.parametrize("odd", [b"\x00", b"\x01"])
+def test_a_message_id_that_no_database_stores_still_makes_a_name(odd: bytes) -> None:
+    """PostgreSQL takes no NUL: the report could never be kept, and in a Maildir all others would wait behind it."""
+    items = items_in(POSTFIX.replace(b"Message-Id: <", b"Message-Id: <" + odd), now=NOW)
+    assert len({each.event_id for each in items}) == 2
+    assert all(each.event_id.isprintable() and each.event_id.startswith("mail:") for each in items)
