@@ -33,6 +33,7 @@ class Member:
     key: str
     """Names him within the audience, for ever the same: `9001`, or his address."""
     address: str
+    """Empty: he has none, and cannot be written to."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Everything that the audience says of him, for the template."""
 
@@ -238,12 +239,14 @@ class _Lines:
 
 
 def _member(row: Mapping[str, Any], address: str, key: str | None, where: str) -> Member:
-    if not isinstance(row.get(address), str):
+    # A column that is empty is one member's, one that is not there the whole audience's.
+    told = "" if address in row and row[address] is None else row.get(address)
+    if not isinstance(told, str):
         raise InvalidMail(f"{where}: a member has no {address!r}; it must be an e-mail address")
-    name = row.get(key) if key is not None else row[address]
+    name = row.get(key) if key is not None else told or "nobody"
     if name is None or str(name) == "":
         raise InvalidMail(f"{where}: a member has no {key!r}; it must name him for ever")
-    return Member(key=str(name), address=row[address], parameters=row)
+    return Member(key=str(name), address=told, parameters=row)
 
 
 def _opened(path: str) -> io.BufferedReader:

@@ -125,6 +125,18 @@ def test_a_file_that_is_no_audience_is_one_sentence(
         CsvFile(path=csv_file(tmp_path, content), key="id").page(connection, None, 5)
 
 
+def test_a_member_without_an_address_is_one_that_cannot_be_written_to(
+    tmp_path: Path, connection: Connection
+) -> None:
+    """Not the end of the campaign: users who have none are in every table."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"address": null}\n{"address": "b@example.com"}\n')
+    page = JsonLines(path=str(path)).page(connection, None, 5)
+    assert [each.address for each in page.members] == ["", "b@example.com"]
+    query = "SELECT 1 AS id, NULL AS address WHERE 1 > :after ORDER BY id LIMIT :limit"
+    assert [each.address for each in Query(query=query).page(connection, None, 5).members] == [""]
+
+
 def test_a_line_that_is_no_object_is_one_sentence(tmp_path: Path, connection: Connection) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"address": "a@example.com"}\n[1]\n')
