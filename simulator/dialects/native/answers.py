@@ -57,6 +57,7 @@ _CODE_OF_STATUS = {
     422: "invalid_request",
     429: "rate_limited",
     500: "internal_error",
+    501: "not_implemented",
     502: "bad_gateway",
     503: "unavailable",
     504: "gateway_timeout",

@@ -28,6 +28,7 @@ from simulator.dialects.native.fields import (
     mailboxes,
     only,
     shown,
+    sound,
     text,
 )
 from simulator.dialects.native.heading import Mailbox
@@ -139,7 +140,8 @@ def _headers(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             )
         if not isinstance(value, str):
             raise Malformed(f'"headers": the value of {name[:80]} is {kind(value)}; it must be a text')
-        headers.append((name, line(value, f'"headers": the value of {name[:80]}')))
+        where = f'"headers": the value of {name[:80]}'
+        headers.append((name, line(sound(value, where), where)))
     return headers
 
 

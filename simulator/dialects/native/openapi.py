@@ -48,7 +48,12 @@ PROBLEMS: tuple[tuple[int, str, str], ...] = (
     (429, "rate_limited", "Too many mails just now: see `Retry-After`."),
     (429, "quota_exceeded", "The quota of the minute, hour or day is used up: see `Retry-After`."),
     (429, "too_many_connections", "Too many requests at the same time."),
-    (431, "head_too_large", "The head of the request is too long; the connection ends."),
+    (
+        431,
+        "head_too_large",
+        "The head of the request, or what stands around its chunks, is too long; the connection ends.",
+    ),
+    (501, "not_implemented", "The body has a transfer coding besides `chunked`."),
     (503, "greylisted", "The mail is put off on purpose: come back later."),
     (503, "unavailable", "The ledger cannot be written just now; nothing was booked."),
     (

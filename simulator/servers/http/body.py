@@ -15,6 +15,8 @@ from simulator.provider.answer import Reason, Refused, Reply
 MAX_BODY_BYTES = 40 * 1024 * 1024
 #: How much of a body that is too large is still read (and thrown away), so that the sender hears why.
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
+#: How many members a gzip may have: what is behind each is copied, and the smallest are of twenty bytes.
+MAX_GZIP_MEMBERS = 100
 #: How long a sender may send nothing in the middle of a body, in seconds.
 STALL_S = 30.0
 #: How fast a body must come on the whole, once `STALL_S` have passed: slow-loris senders are seen out.
@@ -99,7 +101,9 @@ def decoded(body: bytes, coding: Coding) -> bytes | Refused:
     if coding.name is None:
         return body
     found = bytearray()
-    while body:
+    for _ in range(MAX_GZIP_MEMBERS):
+        if not body:
+            return bytes(found)
         unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
             found += unzip.decompress(body, MAX_BODY_BYTES + 1 - len(found))
@@ -110,4 +114,5 @@ def decoded(body: bytes, coding: Coding) -> bytes | Refused:
         if not unzip.eof:
             return Refused(reason=Reason.INVALID, detail="the request body is gzip that breaks off")
         body = unzip.unused_data  # RFC 1952, section 2.2: members may follow each other.
-    return bytes(found)
+    detail = f"the request body is gzip of more than {MAX_GZIP_MEMBERS} members"
+    return Refused(reason=Reason.INVALID, detail=detail) if body else bytes(found)

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from simulator.dialects import http
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: A request whose head is still incomplete after so many bytes is refused.
+#: A request whose head is still incomplete after so many bytes is refused, and one whose body is only framing for so long.
 MAX_HEAD_BYTES = 256 * 1024
 #: How long a connection may idle before its first request and between requests, in seconds.
 KEEP_ALIVE_S = 75
@@ -150,11 +151,43 @@ class _Reading(Enum):
     """The head is here; whoever reads the body looks after the time itself."""
 
 
+class _Onwards:
+    """Stands between a visitor and a parser that begins behind a head: the first head it reads is only told its framing."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor = visitor
+        self._is_next = False
+        """What comes now is a request of its own."""
+
+    def on_message_begin(self) -> None:
+        if self._is_next:
+            self._visitor.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if self._is_next:
+            self._visitor.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_next:
+            self._visitor.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._is_next:
+            self._visitor.on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._visitor.on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_next = True
+        self._visitor.on_message_complete()
+
+
 class Visitor(HttpToolsProtocol):
     """uvicorn's connection, with a door in front and a `Line` to the application.
 
-    Leans on `app_state` (copied into every scope), `cycle`, `flow`, `timeout_keep_alive` and `data_received` of
-    uvicorn's class; the tests of this package are the tests of that.
+    Leans on `app_state` (copied into every scope), `cycle`, `flow`, `timeout_keep_alive`, `data_received` and
+    `_unsupported_upgrade_warning` of uvicorn's class; the tests of this package are the tests of that.
     """
 
     def __init__(
@@ -180,6 +213,8 @@ class Visitor(HttpToolsProtocol):
         here.add(self)
         # Which versions are served is decided here (`on_headers_complete`): the parser's list has 0.9 and 2.0, and no 1.2.
         self.parser.set_dangerous_leniencies(lenient_version=True)
+        self._piece = self._unread = b""
+        """What is being read, and what the parser has left of it."""
         self._strange_version = ""
         self._closed = False
         self._deaf = False
@@ -187,6 +222,7 @@ class Visitor(HttpToolsProtocol):
         self._since = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._heard_body = False
         self._last_words: http.HttpWords | None = None
         self._kept: list[bytes] = []
         self._knocked = asyncio.Event()
@@ -219,8 +255,11 @@ class Visitor(HttpToolsProtocol):
             return
         if self._quick is not None and data.startswith(b"POST ") and self._takes_at_once(data):
             return
-        before = self._reading
-        super().data_received(data)
+        before, self._heard_body, self._unread = self._reading, False, data
+        while self._unread:
+            self._piece, self._unread = self._unread, b""
+            super().data_received(self._piece)
+        self._piece = b""
         if self._reading is _Reading.HEAD:
             # Where the head began somewhere behind a body, nobody knows how much of this piece is head.
             self._head_bytes += 0 if before is _Reading.NOTHING else len(data)
@@ -230,6 +269,12 @@ class Visitor(HttpToolsProtocol):
                 self._refuse(431, "head_too_large", detail)
             elif self._watch is None:
                 self._wait_for(_Reading.HEAD)
+        elif self._is_in_body():
+            # Extensions of chunks and trailers have no end of their own either.
+            self._head_bytes = 0 if self._heard_body else self._head_bytes + len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                detail = f"between and behind chunks {MAX_HEAD_BYTES} bytes may stand at most"
+                self._refuse(431, "head_too_large", detail)
 
     hear = data_received
     """What a sender says; under TLS that is not what comes from the wire."""
@@ -301,6 +346,11 @@ class Visitor(HttpToolsProtocol):
         else:
             super().shutdown()
 
+    def _is_in_body(self) -> bool:
+        # uvicorn says that there always is one.
+        newest = cast("RequestResponseCycle | None", self.cycle)
+        return newest is not None and newest.more_body
+
     def on_message_begin(self) -> None:
         self._reading, self._head_bytes = _Reading.HEAD, 0
         if self._watch is not None:
@@ -308,14 +358,45 @@ class Visitor(HttpToolsProtocol):
             self._watch = None
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # RFC 9110, section 6.5.1: what stands behind a body is no header, whatever its name.
+        if self._reading is _Reading.HEAD:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._reading = _Reading.NOTHING
+        self._reading, self._head_bytes = _Reading.NOTHING, 0
         version = self.parser.get_http_version()
         # RFC 9110, section 2.5: a higher minor version is read as the highest that one knows.
         if not version.startswith("1."):
             self._strange_version = version
             raise _StrangeVersionError
+        if version == "1.0":
+            # RFC 9110, section 10.1.1: a sender that knows no 100 must not hear one.
+            self.expect_100_continue = False
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._heard_body = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        # Where another protocol is asked for, the parser is at the end with the head; we are not.
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """RFC 9110, section 7.8: we go on with HTTP/1.1. So a body follows, which the parser takes for the other protocol."""
+        stopped = sys.exception()
+        assert isinstance(stopped, httptools.HttpParserUpgrade)
+        framing = [
+            name + b": " + value + b"\r\n"
+            for name, value in self.headers
+            if name in (b"content-length", b"transfer-encoding")
+        ]
+        self.parser = httptools.HttpRequestParser(_Onwards(self))
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True, lenient_version=True)
+        head = b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n"
+        self._unread = head + self._piece[stopped.args[0] :]
 
     def on_response_complete(self) -> None:
         last = self._last_words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +11,9 @@ from starlette.types import Scope
 from simulator.dialects.native.keys import read_key
 from simulator.provider.answer import Reason, Refused, Reply
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider, Setup
+
+#: RFC 9110, section 7.2, and RFC 3986, section 3.2.2; empty where what is asked for has no authority.
+_HOST = re.compile(rb"(?:\[[0-9A-Za-z:.~_-]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,11 @@ def read_head(scope: Scope, provider: Provider, now: datetime) -> Head:
     elif len(headers) < len(scope["headers"]) and [name for name, _ in scope["headers"]].count(b"host") > 1:
         # Whoever stands in front may have gone by the other one.
         trouble = Reply(code=400, text="there is more than one Host header; give one")
+    elif _HOST.match(headers.get(b"host", b"")) is None:
+        trouble = Reply(code=400, text="the Host header is no host; give a name or an address, and a port if need be")
+    elif headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+        # RFC 9112, section 6.1.
+        trouble = Reply(code=501, text="of the transfer codings only chunked is known here")
     key = None
     if setup.keys.carrier != "body":
         name = (setup.keys.header or setup.api.key_header(path) or "Idempotency-Key").lower().encode()

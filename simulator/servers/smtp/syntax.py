@@ -51,6 +51,8 @@ _PARAMETER = re.compile(
 )
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _XCHAR = r"(?:[!-*,-<>-~]|\+[0-9A-F]{2})"
+# RFC 3461, sections 4.2 and 4.4: of what can be written so, only what can be printed.
+_PRINTED = r"(?:[!-*,-<>-~]|\+(?:[2-6][0-9A-F]|7[0-9A-E]))"
 _HEXCHAR = re.compile(r"\+([0-9A-F]{2})")
 
 #: Parameters of MAIL and what their values look like (None: there is no value).
@@ -61,7 +63,7 @@ MAIL_PARAMETERS: dict[str, re.Pattern[str] | None] = {
     "AUTH": re.compile(rf"(?:<>|{_XCHAR}+)\Z"),
     "RET": re.compile(r"(?:FULL|HDRS)\Z", re.IGNORECASE),
     # RFC 3461, section 4.4: at most 100 characters.
-    "ENVID": re.compile(rf"(?=.{{1,100}}\Z){_XCHAR}+\Z"),
+    "ENVID": re.compile(rf"(?=.{{1,100}}\Z){_PRINTED}+\Z"),
 }
 #: The same of RCPT.
 RCPT_PARAMETERS: dict[str, re.Pattern[str] | None] = {
@@ -69,7 +71,9 @@ RCPT_PARAMETERS: dict[str, re.Pattern[str] | None] = {
         r"(?:NEVER|(?:SUCCESS|FAILURE|DELAY)(?:,(?:SUCCESS|FAILURE|DELAY)){0,2})\Z", re.IGNORECASE
     ),
     # RFC 3461, section 4.2: at most 500 characters. UTF-8 is for the address type `utf-8` (RFC 6533, section 3).
-    "ORCPT": re.compile(rf"(?=.{{1,500}}\Z)[A-Za-z0-9\-]+;{_or_beyond_ascii('!-<>-~')}+\Z"),
+    "ORCPT": re.compile(
+        rf"(?=.{{1,500}}\Z)(?:[A-Za-z0-9\-]+;{_PRINTED}+|(?i:utf-8);(?:{_PRINTED}|[^\x00-\x7f\ud800-\udfff])+)\Z"
+    ),
 }
 
 

@@ -105,6 +105,7 @@ def without(field: str) -> dict[str, Any]:
         (FIELDS | {"headers": {"X A": "b"}}, "\"headers\": 'X A' is no header name", Reason.INVALID),
         (FIELDS | {"headers": {"X-A": "b\nBcc: e@x"}}, "the value of X-A contains a line break", Reason.INVALID),
         (FIELDS | {"headers": {"X-A": 1}}, "the value of X-A is a number; it must be a text", Reason.INVALID),
+        (FIELDS | {"headers": {"X-A": "\udce4"}}, "the value of X-A contains half of a surrogate", Reason.INVALID),
         (FIELDS | {"headers": {"Bcc": "e@x"}}, "Bcc has a field of its own", Reason.INVALID),
         (FIELDS | {"headers": {"Content-Type": "a/b"}}, "Content-Type has a field of its own", Reason.INVALID),
         (FIELDS | {"message_id": "mine"}, "\"message_id\" is 'mine'; it must look like", Reason.INVALID),

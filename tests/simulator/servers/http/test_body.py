@@ -287,3 +287,13 @@ def test_a_bomb_costs_no_more_memory_than_the_limit() -> None:
 def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
     assert isinstance(decoded(data, Coding("gzip", taken=True)), bytes | Refused)
     assert decoded(gzip.compress(data), Coding("gzip", taken=True)) == data
+
+
+def test_a_gzip_of_very_many_members_is_refused() -> None:
+    """Each would have what is behind it copied: a bomb of time instead of size."""
+    empty = gzip.compress(b"")
+    found = decoded(empty * 200_000 + gzip.compress(BODY), Coding("gzip", taken=True))
+
+    assert isinstance(found, Refused)
+    assert "members" in (found.detail or "")
+    assert decoded(empty * 99 + gzip.compress(BODY), Coding("gzip", taken=True)) == BODY

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import struct
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +28,7 @@ PIECES = [
     b"Transfer-Encoding: chunked\r\n",
     b"Expect: 100-continue\r\n",
     b"Connection: close\r\n",
+    b"Connection: upgrade\r\nUpgrade: h2c\r\n",
     b"\r\n",
     b"5\r\nhello\r\n",
     b"0\r\n\r\n",
@@ -195,6 +198,107 @@ def test_a_higher_minor_version_is_read_as_the_highest_known(simulator: Running,
         assert is_yes(sender.say(newer).see())
         assert is_yes(sender.say(newer).see())
         assert sender.say(b"GET /v1/emails/x HTTP/" + version + b"\r\n\r\n").see().status == 400
+
+
+CHUNKED = b"POST /v1/emails HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+BODY = json.dumps(mail()).encode()
+CHUNKS = b"%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+
+
+@pytest.mark.parametrize("cut", [0, len(CHUNKED), len(CHUNKED + CHUNKS)])
+def test_what_stands_behind_a_body_is_no_header(simulator: Running, cut: int) -> None:
+    """RFC 9110, section 6.5.1: neither a second Host nor anybody's key, in however many pieces it comes."""
+    data = CHUNKED + CHUNKS + b"Host: y\r\nAuthorization: Basic x\r\nIdempotency-Key: k\r\n\r\n"
+    for _ in range(2):
+        with Sender(simulator.http) as sender:
+            sender.say(data[:cut])
+            time.sleep(0.05)
+            seen = sender.say(data[cut:]).see()
+            assert is_yes(seen)
+            assert "idempotency-replayed" not in seen.headers
+    assert accepted(simulator) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "endless"),
+    [
+        (CHUNKED + CHUNKS, b"X-A: b\r\n" * 8192),
+        (CHUNKED + CHUNKS + b"X-A: ", b"a" * 65_536),
+        (CHUNKED + b"5;", b"a" * 65_536),
+    ],
+    ids=["trailers", "trailer", "chunk extension"],
+)
+def test_an_endless_framing_is_refused(simulator: Running, before: bytes, endless: bytes) -> None:
+    """Behind a sound head, too, nothing is collected without end: 431."""
+    with Sender(simulator.http) as sender:
+        sender.say(before)
+        for _ in range(64):
+            sender.say(endless)
+        assert sender.see().status == 431
+    assert accepted(simulator) == 0
+
+
+def test_framing_may_be_most_of_a_long_body(simulator: Running) -> None:
+    """Chunks of one octet with much to say of each are odd, not endless."""
+    body = json.dumps(mail(text="a" * 600)).encode()
+    chunks = b"".join(b"1;a=%b\r\n%c\r\n" % (b"b" * 1_000, octet) for octet in body)
+
+    assert len(chunks) > 2 * connection.MAX_HEAD_BYTES
+    assert is_yes(ask(simulator, CHUNKED + chunks + b"0\r\n\r\n"))
+
+
+UPGRADE = SEND.replace(b"\r\n", b"\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AA\r\nUpgrade: h2c\r\n", 1)
+HEAD_BYTES = UPGRADE.index(b"\r\n\r\n") + 4
+
+
+@pytest.mark.parametrize("cut", [0, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 5, len(UPGRADE) - 1])
+def test_a_sender_that_would_rather_speak_http_2_is_served(simulator: Running, cut: int) -> None:
+    """RFC 9110, section 7.8: its wish may be ignored, its body may not. curl and Java ask so by themselves."""
+    with Sender(simulator.http) as sender:
+        for _ in range(2):
+            sender.say(UPGRADE[:cut])
+            time.sleep(0.05)
+            assert is_yes(sender.say(UPGRADE[cut:]).see())
+        assert is_yes(sender.say(SEND).see())
+    with Sender(simulator.http) as sender:
+        sender.say(UPGRADE + SEND + UPGRADE)
+        assert [is_yes(sender.see()) for _ in range(3)] == [True] * 3
+
+
+def test_the_body_of_a_request_that_asks_for_another_protocol_is_no_request(simulator: Running) -> None:
+    """What is smuggled in there is a body that is not JSON."""
+    smuggled = request(SEND, headers={"Connection": "upgrade", "Upgrade": "websocket"})
+    at = smuggled.index(b"\r\n\r\n") + 4
+    with Sender(simulator.http) as sender:
+        sender.say(smuggled[:at])
+        time.sleep(0.05)
+        assert sender.say(smuggled[at:]).see().status == 400
+        assert is_yes(sender.say(request(mail(), key="next")).see())
+    assert accepted(simulator) == 1
+
+
+def test_a_body_in_chunks_is_read_where_another_protocol_is_asked_for(simulator: Running) -> None:
+    head = CHUNKED.replace(b"Host", b"Connection: upgrade\r\nUpgrade: h2c\r\nHost")
+    with Sender(simulator.http) as sender:
+        assert is_yes(sender.say(head + CHUNKS + b"\r\n").see())
+        seen = sender.say(head + b"no chunk\r\n").see()
+        assert (seen.status, seen.headers["connection"]) == (400, "close")
+
+
+def test_thousands_of_wishes_for_another_protocol_at_once_harm_nobody(simulator: Running) -> None:
+    wish = b"GET /v1/emails/x HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"
+    with Sender(simulator.http) as sender:
+        sender.say(wish * 1_200)
+        assert [sender.see().status for _ in range(1_200)] == [404] * 1_200
+
+
+def test_a_sender_of_http_1_0_hears_no_100(simulator: Running) -> None:
+    """RFC 9110, section 10.1.1: it would take it for the answer."""
+    head, _, body = SEND.partition(b"\r\n\r\n")
+    with Sender(simulator.http) as sender:
+        sender.say(head.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\nExpect: 100-continue\r\n\r\n")
+        assert sender.see(silence_s=0.2).end == "silence"
+        assert is_yes(sender.say(body).see())
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -33,6 +34,28 @@ def test_a_request_with_two_hosts_is_refused(simulator: Running) -> None:
         seen = ask(simulator, headed("Host: x.example", f"Host: {other}"))
 
         assert (seen.status, seen.json["detail"]) == (400, "there is more than one Host header; give one")
+
+
+@pytest.mark.parametrize("host", ["a b", "ann@x.example", "x.example/v1", "x.example:http", "[::1", "ü", "x%zz"])
+def test_a_host_that_is_none_is_refused(simulator: Running, host: str) -> None:
+    """The same section: 400."""
+    seen = ask(simulator, headed(f"Host: {host}", body=json.dumps(mail()).encode()))
+
+    assert seen.status == 400
+    assert seen.json["detail"].startswith("the Host header is no host")
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "mail_1.test:8025", "127.0.0.1:", "[::1]:80", "x%41"])
+def test_a_host_may_be_written_in_many_ways(simulator: Running, host: str) -> None:
+    assert is_yes(ask(simulator, headed(f"Host: {host}", body=json.dumps(mail()).encode())))
+
+
+def test_only_chunked_is_known_of_the_transfer_codings(simulator: Running) -> None:
+    """RFC 9112, section 6.1: 501. Without undoing the other one the body would be read as what it is not."""
+    body = json.dumps(mail()).encode()
+    head = b"POST /v1/emails HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+
+    assert ask(simulator, head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)).status == 501
 
 
 def test_a_key_that_is_given_twice_is_one_or_none(simulator: Running) -> None:

@@ -105,6 +105,8 @@ def test_the_null_path_is_a_sender_and_no_recipient() -> None:
         (" AUTH=e+3Dmc2@example.com", MAIL_PARAMETERS),
         (" NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;Bob@x.example", RCPT_PARAMETERS),
         (" NOTIFY=NEVER", RCPT_PARAMETERS),
+        (" ORCPT=rfc822;Bob+2Bbox@x.example", RCPT_PARAMETERS),
+        (" ORCPT=UTF-8;böb@x.example", RCPT_PARAMETERS),
     ],
 )
 def test_good_parameters_are_taken(parameters: str, known: dict[str, None]) -> None:
@@ -122,6 +124,8 @@ def test_good_parameters_are_taken(parameters: str, known: dict[str, None]) -> N
         (" RET=SOME", b"501"),
         (" =1", b"501"),
         (" ENVID=+zz", b"501"),
+        (" ENVID=a+0D+0Ab", b"501"),
+        (" ENVID=+00", b"501"),
         (" ENVID=" + "x" * 101, b"501"),
         (" X-UNKNOWN=1", b"555"),
         (" NOTIFY=NEVER", b"555"),
@@ -131,6 +135,14 @@ def test_bad_parameters_are_refused(parameters: str, code: bytes) -> None:
     with pytest.raises(Objection) as caught:
         read_parameters(parameters, MAIL_PARAMETERS)
     assert caught.value.reply.startswith(code + b" 5.5.4 ")
+
+
+@pytest.mark.parametrize("orcpt", ["rfc822;a+zz@x.example", "rfc822;a+0A@x.example", "rfc822;ü@x.example", "utf-8;\udce4@x.example", "ſ;a@x.example"])
+def test_an_original_recipient_is_xtext(orcpt: str) -> None:
+    """RFC 3461, section 4.2; beyond ASCII there is only UTF-8, and only in its own type (RFC 6533, section 3)."""
+    with pytest.raises(Objection) as caught:
+        read_parameters(f" ORCPT={orcpt}", RCPT_PARAMETERS)
+    assert caught.value.reply.startswith(b"501 5.5.4 ")
 
 
 def test_a_longer_local_part_can_be_allowed() -> None:
