@@ -25,6 +25,8 @@ MAX_LINE_OCTETS = 998  # RFC 5322 section 2.1.1, without CRLF
 _WIRE = policy.SMTP.clone(cte_type="7bit")
 
 _NUL = re.compile(r"\x00")
+# C0, DEL and C1 (ISO 6429): names are shown on terminals and written into lines.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # All that some reader may take for a line end (str.splitlines knows more of them than RFC 5322), and other control.
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _HEADER_NAME = re.compile(r"[!-9;-~]+\Z")  # RFC 5322 section 2.2
@@ -149,7 +151,7 @@ def check_event_key(key: str) -> None:
     """Raise InvalidMail unless this can name a business event (and be stored and found as that)."""
     if not key or len(key) > 255:
         raise InvalidMail(f"the event key has {len(key)} characters; it must have between 1 and 255")
-    _refuse(_NUL, key, "the event key", "a NUL character")
+    _refuse(_CONTROL, key, "the event key", "a control character")
 
 
 def check_name(name: str | None, what: str, *, most: int = 255) -> None:
@@ -158,7 +160,7 @@ def check_name(name: str | None, what: str, *, most: int = 255) -> None:
         return
     if not name or len(name) > most:
         raise InvalidMail(f"{what} has {len(name)} characters; it must have between 1 and {most}")
-    _refuse(_NUL, name, what, "a NUL character")
+    _refuse(_CONTROL, name, what, "a control character")
 
 
 def idempotency_key_for(event_key: str, recipient: str) -> str:

@@ -106,7 +106,8 @@ def enqueue_command(
     """Put a mail into the outbox. It is sent by `work`."""
     with opened(parts, database_url) as store, notifying(wake_to) as notify:
         if jsonl:
-            answer_lines(parts, store, Templates(folder), cap_of(queue_cap), notify)
+            if not answer_lines(parts, store, Templates(folder), cap_of(queue_cap), notify):
+                raise click.exceptions.Exit(1)
             return
         if not key or not sender or not recipients:
             raise click.UsageError("--key, --from and --to are needed (or --jsonl)")

@@ -35,14 +35,17 @@ _FIELDS = frozenset(
 
 def answer_lines(
     parts: Parts, store: Store, templates: Templates, cap: QueueCap | None, notify: Callable[[], None]
-) -> None:
-    """The JSON-lines process: one request a line, one answer a line, until the input ends."""
+) -> bool:
+    """The JSON-lines process: one request a line, one answer a line, until the input ends. Tell whether all went well."""
+    well = True
     for line in sys.stdin.buffer:
         if line.strip():
             answer = _answer(parts, store, templates, cap, line)
             click.echo(json.dumps(answer, ensure_ascii=False))
+            well = well and answer.get("ok") is not False
             if answer.get("created"):
                 notify()
+    return well
 
 
 def _answer(
@@ -53,6 +56,9 @@ def _answer(
         request = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         return _wrong(f"the line is not UTF-8: byte {error.start + 1} of it is 0x{line[error.start]:02x}")
+    except json.JSONDecodeError as error:
+        # Its own words count lines, and this is one.
+        return _wrong(f"the line is not JSON: {error.msg} at character {error.pos + 1}")
     except (ValueError, RecursionError) as error:
         return _wrong(f"the line is not JSON: {error}")
     if not isinstance(request, dict):

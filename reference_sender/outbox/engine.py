@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -71,6 +72,8 @@ def open_engine(url: str) -> Engine:
         raise StoreTrouble(_unsupported(backend))
     if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
         raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
+    if backend == "sqlite" and not (parsed.database or "").startswith("file:"):
+        _look_at_place(Path(parsed.database or ""))
     more: dict[str, Any] = {}
     if backend == "sqlite":
         # A moment that a query looks at three times is one parameter, not three.
@@ -97,6 +100,16 @@ def open_engine(url: str) -> Engine:
     else:
         _lose_patience(engine)
     return engine
+
+
+def _look_at_place(file: Path) -> None:
+    """SQLite only says that it is unable to open some file."""
+    if file.is_dir():
+        raise StoreTrouble(
+            f"the database {file} is a folder; name a file in it, like sqlite:///{file}/outbox.db"
+        )
+    if not file.parent.is_dir():
+        raise StoreTrouble(f"the database {file} cannot be opened: there is no folder {file.parent}")
 
 
 _PASSWORD = re.compile(r"(//[^:/?#]*:).*@|(?<=[?&])([a-z_]*password=)[^&]*", re.IGNORECASE | re.DOTALL)

@@ -345,10 +345,15 @@ def ledger(url: str, account: str, token: str | None, as_json: bool) -> None:
             texts.append(each["message_id"] or "–")
         table.add_row(
             each["accepted_at"][11:19] if not wide else each["accepted_at"][:19].replace("T", " "),
-            *map(escape, texts),
+            *(escape(_harmless(text)) for text in texts),
             each["fate"] if each["fate"] == "delivered" else f"[red]{each['fate']}[/red]",
         )
     console.print(table)
+
+
+def _harmless(text: str) -> str:
+    """Replace what a terminal would obey: a sender may have put it there."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 #: What a verdict lists, and how it is called for people; those before `parked` make it invalid.

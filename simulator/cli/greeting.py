@@ -78,4 +78,11 @@ def _webhook(service: Service) -> list[tuple[str, str]]:
     url, given = service.options.webhook_url, service.options.webhook_secret
     if url is None:
         return []
-    return [("webhook", url if given is not None else f"{url} (secret {service.usual_webhook.secrets[0]})")]
+    return [
+        (
+            "webhook",
+            url
+            if given is not None
+            else f"{url} (secret {service.usual_webhook.secrets[0]}, of this seed; --webhook-secret keeps one)",
+        )
+    ]

@@ -92,7 +92,12 @@ TRICKS: dict[str, Trick] = {
     "unsubscribed": _fate(Fate.UNSUBSCRIBED, "is delivered, and its reader unsubscribes"),
     "drop": _fate(Fate.DROPPED, "is taken with a yes and never delivered"),
     "nobody": _nobody(550, "5.1.1", "no such mailbox", "is refused: there is no such mailbox (550)"),
-    "full": _nobody(452, "4.2.2", "mailbox full", "is refused for now: the mailbox is full (452)"),
+    "full": _nobody(
+        452,
+        "4.2.2",
+        "mailbox full",
+        'is refused for now: the mailbox is full (452; HTTP, which knows no "for now" of one recipient: rejected)',
+    ),
     "spam": _nobody(550, "5.7.1", "rejected as spam", "is refused as spam (550)"),
     "greylist": Trick(
         says="is put off the first time (451, HTTP 503), then taken",

@@ -296,7 +296,7 @@ def test_a_wrong_json_form_is_refused(changes: dict[str, Any], word: str) -> Non
         parse_mail(document | changes)
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "a\x00b", "a\udcffb"])
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\x00b", "a\udcffb", "a\nb", "a\x1b[31mb", "a\x9bb"])
 def test_what_cannot_name_an_event_is_refused(key: str) -> None:
     with pytest.raises(InvalidMail, match="the event key"):
         check_event_key(key)

@@ -144,6 +144,17 @@ def test_the_ledger_is_listed(simulator: Running) -> None:
     assert [each["key"] for each in for_scripts["messages"]] == ["order-1"]
 
 
+def test_what_a_terminal_would_obey_is_not_shown_to_it(simulator: Running) -> None:
+    """A subject is what a stranger wrote; scripts get it as it is."""
+    ask(simulator, request(mail(subject="a\x1b[31mred\x9b2J")))
+
+    for_people = invoke("ledger", *url(simulator)).output
+    (message,) = json.loads(invoke("ledger", "--json", *url(simulator)).output)["messages"]
+
+    assert "a\N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER}2J" in for_people
+    assert message["subject"] == "a\x1b[31mred\x9b2J"
+
+
 def test_a_verdict_is_an_exit_code(simulator: Running) -> None:
     """0: every promise was kept. 1: one was not, or it cannot be said (yet)."""
     with simulator.control() as control:

@@ -13,7 +13,9 @@ from simulator.provider.answer import Reason, Refused, Reply
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider, Setup
 
 #: RFC 9110, section 7.2, and RFC 3986, section 3.2.2; empty where what is asked for has no authority.
-_HOST = re.compile(rb"(?:\[[0-9A-Za-z:.~_-]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?\Z")
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Za-z:.~_-]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?\Z"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,9 @@ def read_head(scope: Scope, provider: Provider, now: datetime) -> Head:
         # Whoever stands in front may have gone by the other one.
         trouble = Reply(code=400, text="there is more than one Host header; give one")
     elif _HOST.match(headers.get(b"host", b"")) is None:
-        trouble = Reply(code=400, text="the Host header is no host; give a name or an address, and a port if need be")
+        trouble = Reply(
+            code=400, text="the Host header is no host; give a name or an address, and a port if need be"
+        )
     elif headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
         # RFC 9112, section 6.1.
         trouble = Reply(code=501, text="of the transfer codings only chunked is known here")

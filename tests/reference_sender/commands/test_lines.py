@@ -85,3 +85,15 @@ def test_what_cannot_be_is_one_sentence(outbox: Outbox, field: dict[str, Any], w
     (answer,) = answers(outbox, MAIL | field)
     assert not answer["ok"]
     assert words in answer["error"]
+
+
+def test_one_line_that_is_refused_is_an_exit_code_and_says_where(outbox: Outbox) -> None:
+    """The others are taken all the same; which line it was is told by its place among the answers."""
+    good = json.dumps(MAIL)
+    said = outbox.call("enqueue", "--jsonl", stdin=f'{good}\n{{"key": }}\n')
+    answers = [json.loads(line) for line in said.stdout.splitlines()]
+
+    assert said.exit_code == 1
+    assert [answer["ok"] for answer in answers] == [True, False]
+    assert answers[1]["error"] == "the line is not JSON: Expecting value at character 9"
+    assert outbox.call("enqueue", "--jsonl", stdin=good + "\n").exit_code == 0

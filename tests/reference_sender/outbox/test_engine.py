@@ -199,3 +199,11 @@ def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:
         ]
     engine.dispose()
     assert pragmas == ["wal", 2, 30_000, 1]
+
+
+def test_a_file_that_cannot_be_there_is_named(tmp_path: Path) -> None:
+    """SQLite only says that it cannot open some file."""
+    with pytest.raises(StoreTrouble, match=r"no/o\.db cannot be opened: there is no folder .*no$"):
+        open_engine(f"sqlite:///{tmp_path}/no/o.db")
+    with pytest.raises(StoreTrouble, match="is a folder; name a file in it, like sqlite:///"):
+        open_engine(f"sqlite:///{tmp_path}")

@@ -247,7 +247,9 @@ def test_framing_may_be_most_of_a_long_body(simulator: Running) -> None:
     assert is_yes(ask(simulator, CHUNKED + chunks + b"0\r\n\r\n"))
 
 
-UPGRADE = SEND.replace(b"\r\n", b"\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AA\r\nUpgrade: h2c\r\n", 1)
+UPGRADE = SEND.replace(
+    b"\r\n", b"\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AA\r\nUpgrade: h2c\r\n", 1
+)
 HEAD_BYTES = UPGRADE.index(b"\r\n\r\n") + 4
 
 

@@ -36,7 +36,9 @@ def test_a_request_with_two_hosts_is_refused(simulator: Running) -> None:
         assert (seen.status, seen.json["detail"]) == (400, "there is more than one Host header; give one")
 
 
-@pytest.mark.parametrize("host", ["a b", "ann@x.example", "x.example/v1", "x.example:http", "[::1", "ü", "x%zz"])
+@pytest.mark.parametrize(
+    "host", ["a b", "ann@x.example", "x.example/v1", "x.example:http", "[::1", "ü", "x%zz"]
+)
 def test_a_host_that_is_none_is_refused(simulator: Running, host: str) -> None:
     """The same section: 400."""
     seen = ask(simulator, headed(f"Host: {host}", body=json.dumps(mail()).encode()))

@@ -137,7 +137,16 @@ def test_bad_parameters_are_refused(parameters: str, code: bytes) -> None:
     assert caught.value.reply.startswith(code + b" 5.5.4 ")
 
 
-@pytest.mark.parametrize("orcpt", ["rfc822;a+zz@x.example", "rfc822;a+0A@x.example", "rfc822;ü@x.example", "utf-8;\udce4@x.example", "ſ;a@x.example"])
+@pytest.mark.parametrize(
+    "orcpt",
+    [
+        "rfc822;a+zz@x.example",
+        "rfc822;a+0A@x.example",
+        "rfc822;ü@x.example",
+        "utf-8;\udce4@x.example",
+        "ſ;a@x.example",
+    ],
+)
 def test_an_original_recipient_is_xtext(orcpt: str) -> None:
     """RFC 3461, section 4.2; beyond ASCII there is only UTF-8, and only in its own type (RFC 6533, section 3)."""
     with pytest.raises(Objection) as caught:
