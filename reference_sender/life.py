@@ -56,6 +56,7 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.PENDING, State.EXPIRED): {Actor.PERSON: "its campaign was cancelled, and no attempt is in doubt"},
     (State.PENDING, State.UNKNOWN): {
         Actor.RECONCILER: "edited by hand, or in doubt at a provider that is not configured any more: nobody takes it",
+        Actor.WORKER: "one that had lost it was told yes after all: another attempt would be one too many",
     },
     (State.PENDING, State.SUPPRESSED): {
         Actor.PERSON: "the recipient is being erased, and no attempt is in doubt"

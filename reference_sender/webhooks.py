@@ -64,6 +64,9 @@ def place(
     mail = mails[0] if mails else None
     again = look_again_at(told.received_at, now, patience_s=patience_s)
     suppress = _suppress(read, mail)
+    if told.looks and suppress == _suppress(read, None):
+        # Its address was listed at the first look. A person may have taken it from the list since.
+        suppress = None
     if mail is None and not read.names_a_mail:
         # Some providers tell of complaints with an address only; there is no mail to wait for.
         return Settled(fate=Fate.APPLIED, reason="it names an address and no mail", suppress=suppress)

@@ -137,6 +137,7 @@ def enqueue(
     rows, contents = rows_and_contents(
         mail, key=key, now=at, manner=manner, template=template, parameters=parameters, key_for=key_for
     )
+    check_name(template, "the name of the template")
     if traceparent is not None:
         check_traceparent(traceparent)
     for row in rows:

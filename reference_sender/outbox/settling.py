@@ -141,15 +141,24 @@ class Settling(Transactions):
 
     @staticmethod
     def _hear_late(connection: Connection, docket: Docket, decision: Decision, now: datetime) -> None:
-        """No state changes. But what a lost worker may have sent after its lease is a doubt of this moment.
+        """Nobody loses the row by it. But what a lost worker may have sent after its lease is a doubt of this moment.
 
-        A "not found" from before says nothing about it; and if the row is parked, the reconciler should look now.
+        A "not found" from before says nothing about it; and if the row is parked, the reconciler should look now. So it should
+        if the worker was told yes and the row waits to be sent once more, under a policy that repeats what is in doubt.
         """
-        news: dict[str, Any] = {
-            "next_attempt_at": case(
-                (_row.state == State.UNKNOWN, literal(now, _row.updated_at.type)), else_=_row.next_attempt_at
+        asked_now = [State.UNKNOWN]
+        news: dict[str, Any] = {}
+        if decision.state is State.ACCEPTED:
+            asked_now.append(State.PENDING)
+            is_waiting = _row.state == State.PENDING
+            news["state"] = case((is_waiting, literal(State.UNKNOWN, _row.state.type)), else_=_row.state)
+            news["last_error"] = case(
+                (is_waiting, "a worker that had lost it was told yes"), else_=_row.last_error
             )
-        }
+        # MySQL assigns one after the other and looks at what it has assigned: either state will do here.
+        news["next_attempt_at"] = case(
+            (_row.state.in_(asked_now), literal(now, _row.updated_at.type)), else_=_row.next_attempt_at
+        )
         if decision.state is State.ACCEPTED or decision.doubt is Doubt.NEW:
             news["doubted_at"] = now
         connection.execute(

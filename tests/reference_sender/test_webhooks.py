@@ -104,6 +104,25 @@ def test_a_complaint_that_names_an_address_only_counts_all_the_same() -> None:
     assert (settled.fate, settled.suppress) == (Fate.APPLIED, ("ann@example.com", "complaint"))
 
 
+@pytest.mark.parametrize(
+    ("told", "mails", "address"),
+    [
+        # Listed at the first look; a person may have taken it from the list since.
+        ("ann@example.com", [ROW], None),
+        ("gone@example.com", [], None),
+        # Only now it is known whose it is.
+        (None, [ROW], "ann@example.com"),
+    ],
+)
+def test_an_event_that_waits_lists_an_address_once(
+    told: str | None, mails: list[Docket], address: str | None
+) -> None:
+    settled = place(
+        replace(TOLD, looks=1), replace(BOUNCED, recipient=told), mails, now=NOW, patience_s=3600.0
+    )
+    assert (settled.suppress and settled.suppress[0]) == address
+
+
 # --- the loop ---------------------------------------------------------------------------------------
 
 

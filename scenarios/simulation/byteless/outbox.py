@@ -486,6 +486,9 @@ class Outbox(Store):
         news: dict[str, Any] = {}
         if row["state"] is State.UNKNOWN:
             news["next_attempt_at"] = now
+        if row["state"] is State.PENDING and decision.state is State.ACCEPTED:
+            news |= {"state": State.UNKNOWN, "next_attempt_at": now}
+            news["last_error"] = "a worker that had lost it was told yes"
         if decision.state is State.ACCEPTED or decision.doubt is Doubt.NEW:
             news["doubted_at"] = now
         connection.write(docket.id, news)

@@ -154,6 +154,8 @@ class Contract:
     def test_a_bad_mail_never_reaches_the_database(self, outbox: Bench) -> None:
         with pytest.raises(InvalidMail):
             outbox.put(mail=replace(MAIL, subject="a\nb"))
+        with pytest.raises(InvalidMail, match="the name of the template has 256 characters"):
+            outbox.put(template="x" * 256)
 
     def test_big_mails_come_back_byte_for_byte(self, outbox: Bench) -> None:
         outbox.put(mail=replace(MAIL, text="ä" * 3_000_000))
@@ -283,6 +285,35 @@ class Contract:
         assert [a.late for a in outbox.attempts() if a.decision == "accepted"] == [True]
         assert outbox.store.late_acceptance(second) == "m1"
         assert outbox.store.settle(second, LATER, now=NOW + timedelta(seconds=63))
+
+    def test_a_late_yes_keeps_a_mail_from_being_sent_again(self, outbox: Bench) -> None:
+        """The policy repeats it, but nobody has begun to: the reconciler looks first, and finds that answer."""
+        outbox.put()
+        (zombie,) = outbox.claim(dedupes=False)
+        assert outbox.store.mark(zombie, now=NOW)
+        outbox.store.park_lost(now=NOW + timedelta(seconds=61), dedupes=False)
+        (doubtful,) = outbox.store.doubtful(now=NOW + timedelta(seconds=61), limit=9)
+        again = Decision(state=State.PENDING, reason="repeated", next_attempt_at=NOW + timedelta(seconds=90))
+        assert outbox.store.resolve(doubtful, again, now=NOW + timedelta(seconds=61))
+
+        assert not outbox.store.settle(zombie, ACCEPTED, now=NOW + timedelta(seconds=62), evidence=ANSWER)
+
+        assert outbox.row().state is State.UNKNOWN
+        assert outbox.claim(100, dedupes=False) == []
+        (parked,) = outbox.store.doubtful(now=NOW + timedelta(seconds=62), limit=9)
+        assert outbox.store.late_acceptance(parked) == "m1"
+
+    def test_a_late_no_changes_nothing_for_a_mail_that_waits(self, outbox: Bench) -> None:
+        """It will be tried again anyway."""
+        outbox.put()
+        (zombie,) = outbox.claim()
+        (second,) = outbox.claim(61)
+        assert outbox.store.settle(second, LATER, now=NOW + timedelta(seconds=62))
+        due = outbox.row().next_attempt_at
+
+        assert not outbox.store.settle(zombie, UNKNOWN, now=NOW + timedelta(seconds=63), evidence=ANSWER)
+
+        assert (outbox.row().state, outbox.row().next_attempt_at) == (State.PENDING, due)
 
     def test_a_marker_without_the_lease_is_refused(self, outbox: Bench) -> None:
         outbox.put()
