@@ -137,7 +137,6 @@ def enqueue(
     rows, contents = rows_and_contents(
         mail, key=key, now=at, manner=manner, template=template, parameters=parameters, key_for=key_for
     )
-    check_name(template, "the name of the template")
     if traceparent is not None:
         check_traceparent(traceparent)
     for row in rows:
@@ -197,6 +196,7 @@ def rows_and_contents(
 ) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
     """One row per recipient, and the contents of attachments that they name, by digest."""
     check_event_key(key)
+    check_name(template, "the name of the template")
     manner = manner or Manner()
     manner.check(key)
     # Who plans ahead does not want the wait to count as age.
