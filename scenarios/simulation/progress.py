@@ -11,28 +11,38 @@ from scenarios.simulation.cell import FREEZE
 from scenarios.simulation.crashes import FREEZE_ONCE
 from scenarios.simulation.matrix import Block
 from scenarios.simulation.played import Played
+from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.shapes import EVERY_SHAPE
 
-#: Processor time, in seconds of a quiet core: of a script of two behaviours played with one worker and with two, of one of
-#: three; of a block of crashes in a recovery; and of all others one with freezes, one with every crash point, one with
-#: commits. Measured, not exact.
-PAIR, PAIR_OF_TWO, TRIPLE, TWICE, FROZEN, ALL_POINTS, COMMITS = 0.2, 0.03, 0.0012, 1.2, 0.5, 0.2, 0.1
+#: Processor time, in seconds of a quiet core. Of a script of two behaviours played with its bytes and without, and of one of
+#: three; of a block of crashes in a recovery with bytes and without; and of all others one with freezes, one with every crash
+#: point, one with commits, and one with the commits of a crowd. Where events are heard, so many times as long. Measured, not exact.
+PAIR, BARE_PAIR, TRIPLE = 0.2, 0.003, 0.001
+TWICE, BARE_TWICE = 5.0, 0.8
+FROZEN, ALL_POINTS, COMMITS, CROWD = 0.4, 0.25, 0.1, 0.7
+HEARING = 4.0
+#: Shapes with so many mails are crowds.
+MANY = 4
 
 
 def weight(block: Block) -> float:
     """Return about how long a block takes."""
     if block.twice:
-        return TWICE
+        return TWICE if block.has_bytes else BARE_TWICE
     scripts = math.prod(map(len, block.then))
     match len(block.then):
         case 3:
             return TRIPLE * scripts
         case 2:
-            return (PAIR if block.has_bytes else PAIR_OF_TWO) * scripts
+            return (PAIR if block.has_bytes else BARE_PAIR) * scripts
+    slower = HEARING if BY_ID[block.profile].hears else 1.0
     if FREEZE in block.kinds:
-        return FROZEN
+        return FROZEN * slower
     if FREEZE_ONCE in block.kinds:
-        return FROZEN / 2
-    return COMMITS if block.kinds == ("commit",) else ALL_POINTS
+        return FROZEN / 2 * slower
+    if block.kinds != ("commit",):
+        return ALL_POINTS * slower
+    return (CROWD if len(EVERY_SHAPE[block.shape].owed) >= MANY else COMMITS) * slower
 
 
 class Course:
