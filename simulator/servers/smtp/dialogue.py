@@ -156,7 +156,8 @@ class Dialogue(Stages):
                 lines(503, "5.5.0", "PIPELINING is not offered: wait for the reply to each command")
             )
             return
-        verb, _, arg = text.decode("utf-8", "surrogateescape").partition(" ")
+        # RFC 5321, section 4.1.1: white space before the end of a command is to be tolerated.
+        verb, _, arg = text.decode("utf-8", "surrogateescape").rstrip(" \t").partition(" ")
         # Only ASCII: upper() makes an I of a dotless one.
         verb = verb.upper() if verb.isascii() else ""
         command = self._commands.get(verb)

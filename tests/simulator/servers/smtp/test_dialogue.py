@@ -33,3 +33,24 @@ def test_whoever_says_thousands_of_commands_at_once_is_not_served_before_everybo
             assert many.written.count(b"250 ") == 5_000
 
     run(story())
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_white_space_before_the_end_of_a_command_is_nothing(short: bool) -> None:
+    async def story() -> None:
+        async with house(short=short) as home:
+            client = await home.client()
+            await client.hello()
+            for command in (
+                b"NOOP \t",
+                b"MAIL FROM:<shop@example.org> \t ",
+                b"RCPT TO:<ann@example.com>\t",
+                b"DATA  ",
+            ):
+                assert (await client.ask(command))[:3] in (b"250", b"354"), command
+            assert (await client.ask(b"Subject: x\r\n\r\nx\r\n.")).startswith(b"250 ")
+            assert len(home.booked()) == 1
+            # Within a command it stays what it is.
+            assert (await client.ask(b"MAIL\tFROM:<shop@example.org>")).startswith(b"500 ")
+
+    run(story())
