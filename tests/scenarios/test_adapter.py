@@ -18,22 +18,7 @@ from scenarios.adapter import Sender
 from scenarios.clock import monotonic_s, wait_until
 from scenarios.process_groups import GROUPS, can_find_escaped, kill_groups
 from scenarios.sender_file import SenderError, Timing, read_sender
-
-GOOD = """
-[sender]
-name = "mine"
-profiles = ["http"]
-[start]
-command = ["mine", "work"]
-[enqueue]
-command = ["mine", "enqueue"]
-"""
-
-
-def written(path: Path, text: str) -> Path:
-    file = path / "sender.toml"
-    file.write_text(text, encoding="utf-8")
-    return file
+from tests.scenarios.sender_files import GOOD, written
 
 
 def sender(

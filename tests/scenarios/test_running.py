@@ -22,7 +22,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start a Python one-liner as a process of a sender is; it is dead afterwards."""
     with ExitStack() as stack:
 
-        def begun(code: str, **more: object) -> Running:
+        def begun(code: str, *, awaited: str | None = None, answers: bool = False) -> Running:
             process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.PIPE,
@@ -35,7 +35,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             one = Running(
                 what="worker",
                 process=process,
-                out=Output(process.stdout, tmp_path / "worker.out", **more),  # type: ignore[arg-type]
+                out=Output(process.stdout, tmp_path / "worker.out", awaited=awaited, answers=answers),
                 err=Output(process.stderr, tmp_path / "worker.err"),
             )
             stack.callback(one.kill)

@@ -8,24 +8,9 @@ import pytest
 
 import scenarios
 from scenarios.sender_file import Limits, SenderError, fill, read_sender
+from tests.scenarios.sender_files import GOOD, written
 
 SENDERS = Path(scenarios.__file__).parent / "senders"
-
-GOOD = """
-[sender]
-name = "mine"
-profiles = ["http"]
-[start]
-command = ["mine", "work"]
-[enqueue]
-command = ["mine", "enqueue"]
-"""
-
-
-def written(path: Path, text: str) -> Path:
-    file = path / "sender.toml"
-    file.write_text(text, encoding="utf-8")
-    return file
 
 
 @pytest.mark.parametrize(
