@@ -104,6 +104,12 @@ OPTIONS: tuple[Option, ...] = (
         default="auto",
     ),
     Option(
+        name="smtp_idle_s",
+        envvar="SMTP_IDLE_S",
+        help="How long a connection that no mail needs is kept, in seconds; 0: not at all [5].",
+        kind=float,
+    ),
+    Option(
         name="policy",
         envvar="OUTBOX_POLICY",
         help="What to do when nobody can know whether a mail was accepted [http: resend-same-key, smtp: at-most-once].",

@@ -44,6 +44,7 @@ def transport_of(options: Options) -> ClosableTransport:
             connect_timeout_s=options.settings.connect_timeout_s,
             read_timeout_s=options.settings.read_timeout_s,
             total_timeout_s=options.settings.total_timeout_s,
+            idle_s=options.settings.smtp_idle_s,
         )
     )
 

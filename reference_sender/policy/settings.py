@@ -11,6 +11,12 @@ from enum import StrEnum
 # A hundred years: every time plus such a span is still a date, and every such count fits any database's integer.
 MOST = 3_153_600_000.0
 
+_MAY_BE_ZERO = frozenset(
+    {"lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s", "smtp_idle_s"}
+)
+# A server must wait so long for the next command, and need not wait longer (RFC 5321 section 4.5.3.2.7).
+_SERVER_WAITS_S = 300.0
+
 
 class InvalidSettings(ValueError):
     """The settings contradict themselves; the text is one sentence that says how, and what would be right."""
@@ -54,6 +60,9 @@ class Settings:
     # the request may still be under way (in buffers, proxies, queues) although we hung up.
     lookup_lag_s: float = 60.0
     in_flight_s: float = 300.0
+    # An SMTP connection that nobody uses holds a place at the provider that another worker may need. Postfix gives it
+    # back after 2 s (smtp_connection_cache_time_limit), Sendmail after 300; we log in, so a new one costs us more.
+    smtp_idle_s: float = 5.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,7 +72,7 @@ class Settings:
                 raise InvalidSettings(
                     f"{field.name} is {str(value)[:40]}; it must be a number of at most {MOST:,.0f}"
                 )
-            if field.name in {"lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s"}:
+            if field.name in _MAY_BE_ZERO:
                 if value < 0:
                     raise InvalidSettings(f"{field.name} is {value}; it must not be negative")
             elif field.name != "policy" and not value > 0:
@@ -77,6 +86,11 @@ class Settings:
             raise InvalidSettings(
                 f"connect_timeout_s ({self.connect_timeout_s:g}) and read_timeout_s ({self.read_timeout_s:g}) "
                 f"must not be longer than total_timeout_s ({self.total_timeout_s:g})"
+            )
+        if self.smtp_idle_s > _SERVER_WAITS_S:
+            raise InvalidSettings(
+                f"smtp_idle_s is {self.smtp_idle_s:g}; it must be at most {_SERVER_WAITS_S:g}, because no mail server "
+                "has to wait longer for the next mail (RFC 5321)"
             )
         if self.backoff_base_s > self.backoff_cap_s:
             raise InvalidSettings(

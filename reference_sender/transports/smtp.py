@@ -34,6 +34,8 @@ from reference_sender.transports.smtp_replies import (
 )
 
 _CHUNK_OCTETS = 64 * 1024
+#: So long is waited for the reply to QUIT, in seconds.
+_GOODBYE_S = 2.0
 
 # The least a client must wait, per command (RFC 5321 section 4.5.3.2). read_timeout_s can only make them shorter.
 DEADLINES_S: dict[Phase, float] = {
@@ -74,6 +76,8 @@ class SmtpOptions:
     connect_timeout_s: float = 30.0
     read_timeout_s: float = 600.0
     total_timeout_s: float = 660.0
+    idle_s: float = 5.0
+    """How long a connection is kept that no mail needs."""
 
     @property
     def tls_now(self) -> Tls:
@@ -134,6 +138,9 @@ class SmtpTransport:
     def __init__(self, options: SmtpOptions) -> None:
         self._options = options
         self._idle: list[_Talk] = []
+        """The one that was used last is at the end, and is taken first: so those that are too many grow old."""
+        self._tidying: asyncio.TimerHandle | None = None
+        self._leaving: list[asyncio.Task[None]] = []
         self._tls_context: ssl.SSLContext | None = None
 
     async def send(
@@ -165,7 +172,7 @@ class SmtpTransport:
             talk.abort()
             raise
         if talk.reusable:
-            self._idle.append(talk)
+            self._lay_aside(talk)
         else:
             talk.abort()
         return evidence
@@ -178,6 +185,22 @@ class SmtpTransport:
             talk.abort()
         return None
 
+    def _lay_aside(self, talk: _Talk) -> None:
+        loop = asyncio.get_running_loop()
+        talk.idle_until = loop.time() + self._options.idle_s
+        self._idle.append(talk)
+        if self._tidying is None:
+            self._tidying = loop.call_at(talk.idle_until, self._tidy)
+
+    def _tidy(self) -> None:
+        """Say goodbye where no mail was for too long. A connection that is left is in no list, so no mail can take it."""
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0].idle_until <= loop.time():
+            leaving = loop.create_task(self._idle.pop(0).quit())
+            self._leaving.append(leaving)
+            leaving.add_done_callback(self._leaving.remove)
+        self._tidying = loop.call_at(self._idle[0].idle_until, self._tidy) if self._idle else None
+
     def _context(self) -> ssl.SSLContext | None:
         # Building one costs about 40 ms, so all connections share it.
         if self._tls_context is None and self._options.tls_now is not Tls.OFF:
@@ -186,9 +209,12 @@ class SmtpTransport:
 
     async def close(self) -> None:
         """Say goodbye on idle connections. What comes back does not matter: QUIT never changes an outcome."""
-        for talk in self._idle:
-            await talk.quit()
-        self._idle.clear()
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
+        idle, self._idle = self._idle, []
+        # All at once: a server that does not answer holds up the end of the worker for the patience of one.
+        await asyncio.gather(*self._leaving, *(talk.quit() for talk in idle))
 
 
 class _Talk:
@@ -201,6 +227,8 @@ class _Talk:
         self._offers: dict[str, str] = {}
         self.phase = Phase.CONNECT
         self.reusable = False
+        self.idle_until = 0.0
+        """By the clock of the loop, while no mail needs it."""
         self._read_octets = 0
         """So much of what was heard since the last command was its reply."""
 
@@ -266,10 +294,11 @@ class _Talk:
         """Say goodbye; whatever happens, the line is closed afterwards."""
         try:
             if self._line is not None and self.open:
-                await self._line.execute_command(b"QUIT", timeout=2.0)
+                await self._line.execute_command(b"QUIT", timeout=_GOODBYE_S)
         except _EXPECTED:
             pass  # the mails were settled long ago
-        self.abort()
+        finally:
+            self.abort()
 
     def abort(self) -> None:
         """Close the line at once."""

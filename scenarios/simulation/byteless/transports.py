@@ -6,6 +6,7 @@ own code. Here lives the order of steps and what a broken line is called. A test
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
@@ -22,7 +23,7 @@ from reference_sender.transports import smtp as over_smtp
 from reference_sender.transports import smtp_replies
 from scenarios.simulation.byteless.http import BIT, Get, Head, Post
 from scenarios.simulation.byteless.line import TURN, End, Expired, Line
-from scenarios.simulation.byteless.smtp import IDLE_S, Command, Verb
+from scenarios.simulation.byteless.smtp import Command, Verb
 
 #: So long the HTTP client keeps a connection that nobody uses, in seconds (aiohttp's `keepalive_timeout`).
 KEPT_S = 15.0
@@ -254,6 +255,8 @@ class SmtpTransport:
         self._exchange = exchange
         self._settings = settings
         self._idle: list[_Talk] = []
+        self._tidying: Any = None
+        self._leaving: list[asyncio.Task[None]] = []
 
     async def send(self, parcel: Parcel, *, key: str, point_of_no_return: Point) -> Evidence:
         deadline = self._exchange.time() + self._settings.total_timeout_s
@@ -277,8 +280,7 @@ class SmtpTransport:
             talk.abort()
             raise
         if talk.reusable:
-            talk.since = self._exchange.time()
-            self._idle.append(talk)
+            self._lay_aside(talk)
         else:
             talk.abort()
         return evidence
@@ -286,16 +288,31 @@ class SmtpTransport:
     def _idle_talk(self) -> _Talk | None:
         while self._idle:
             talk = self._idle.pop()
-            # The provider closes lines that nobody uses; by then the sender has noticed.
-            if talk.open and talk.in_step and self._exchange.time() - talk.since < IDLE_S:
+            if talk.open and talk.in_step:
                 return talk
             talk.abort()
         return None
 
+    def _lay_aside(self, talk: _Talk) -> None:
+        talk.idle_until = self._exchange.time() + self._settings.smtp_idle_s
+        self._idle.append(talk)
+        if self._tidying is None:
+            self._tidying = asyncio.get_running_loop().call_at(talk.idle_until, self._tidy)
+
+    def _tidy(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0].idle_until <= self._exchange.time():
+            leaving = loop.create_task(self._idle.pop(0).quit())
+            self._leaving.append(leaving)
+            leaving.add_done_callback(self._leaving.remove)
+        self._tidying = loop.call_at(self._idle[0].idle_until, self._tidy) if self._idle else None
+
     async def close(self) -> None:
-        for talk in self._idle:
-            await talk.quit()
-        self._idle.clear()
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*self._leaving, *(talk.quit() for talk in idle))
 
 
 class _Talk:
@@ -309,7 +326,7 @@ class _Talk:
         self.reusable = False
         self.in_step = True
         self.deadline = 0.0
-        self.since = 0.0
+        self.idle_until = 0.0
 
     @property
     def open(self) -> bool:
@@ -358,7 +375,8 @@ class _Talk:
                 await self._line.hear(2.0)
         except Expired:
             pass  # the mails were settled long ago
-        self.abort()
+        finally:
+            self.abort()
 
     def abort(self) -> None:
         """Close the line at once."""

@@ -220,7 +220,7 @@ def test_an_smtp_server_that_gives_no_name_is_quoted_by_its_code(provider_id: st
 
 
 @pytest.mark.parametrize(
-    "name", ["lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s"]
+    "name", ["lookup_lag_s", "in_flight_s", "backoff_base_s", "backoff_cap_s", "drain_s", "smtp_idle_s"]
 )
 def test_some_times_may_be_zero(name: str) -> None:
     """No waiting is a choice; a lease or a timeout of nothing is none."""

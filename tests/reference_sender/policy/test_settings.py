@@ -26,6 +26,8 @@ from tests.reference_sender.samples import NOW, settings
         ({"lease_s": 1e300}, "lease_s is 1e\\+300; it must be a number of at most 3,153,600,000"),
         ({"concurrency": 10**400}, "at most"),
         ({"in_flight_s": -1.0}, "must not be negative"),
+        ({"smtp_idle_s": -1.0}, "must not be negative"),
+        ({"smtp_idle_s": 301.0}, "smtp_idle_s is 301; it must be at most 300"),
     ],
 )
 def test_a_contradiction_is_refused(changes: dict[str, Any], word: str) -> None:

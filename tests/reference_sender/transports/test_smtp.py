@@ -11,6 +11,7 @@ import pytest
 
 from reference_sender.life import Parcel
 from reference_sender.policy.evidence import Evidence, Phase
+from reference_sender.transports import smtp
 from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
 from tests.reference_sender.samples import parcel
 from tests.reference_sender.transports.wires import (
@@ -46,6 +47,8 @@ class Server:
         self.heard: list[str] = []
         self.mails: list[bytes] = []
         self.connections = 0
+        self.left = asyncio.Event()
+        """Somebody has said QUIT."""
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -55,6 +58,8 @@ class Server:
             command = line.decode().strip()
             self.heard.append(command)
             verb = command.split(" ")[0].upper()
+            if verb == "QUIT":
+                self.left.set()
             if not await self._behave(verb if verb in self.table else "AUTH", writer):
                 return
             if verb == "DATA":
@@ -152,6 +157,103 @@ def test_a_connection_is_used_again() -> None:
     server = Server()
     assert [e.code for e in attempts(server, parcel(), parcel())] == [250, 250]
     assert (server.connections, len(server.mails)) == (1, 2)
+
+
+def test_a_connection_that_no_mail_needs_is_left_after_a_time() -> None:
+    """Where a provider allows one at a time, another worker waits for it."""
+    server = Server()
+
+    async def run() -> list[int | None]:
+        async with serving(server) as port:
+            transport = SmtpTransport(options(port, idle_s=0.05))
+            first = await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            await asyncio.wait_for(server.left.wait(), 10)
+            second = await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            await transport.close()
+            return [first.code, second.code]
+
+    assert asyncio.run(run()) == [250, 250]
+    assert (server.connections, len(server.mails)) == (2, 2)
+
+
+def test_a_mail_that_begins_during_a_goodbye_takes_another_connection() -> None:
+    """What comes back to QUIT, or never does, concerns no mail."""
+    server = Server(QUIT="hang")
+
+    async def run() -> list[int | None]:
+        async with serving(server) as port:
+            transport = SmtpTransport(options(port, idle_s=0.0))
+            first = await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            await asyncio.wait_for(server.left.wait(), 10)
+            second = await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            return [first.code, second.code]
+
+    assert asyncio.run(run()) == [250, 250]
+    assert (server.connections, len(server.mails)) == (2, 2)
+    assert server.heard[server.heard.index("QUIT") + 1].startswith("EHLO")
+
+
+def test_a_connection_in_use_is_not_left() -> None:
+    """However long its mail takes: its time begins anew with each."""
+    going_on = asyncio.Event()
+    server = Server()
+
+    async def slow() -> bool:
+        await going_on.wait()
+        return True
+
+    async def run() -> None:
+        async with serving(server) as port:
+            transport = SmtpTransport(options(port, idle_s=0.3))
+            await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            asyncio.get_running_loop().call_later(0.5, going_on.set)
+            evidence = await transport.send(parcel(), key="k", point_of_no_return=slow)
+            assert (evidence.code, server.heard.count("QUIT"), server.connections) == (250, 0, 1)
+            await transport.close()
+
+    asyncio.run(run())
+
+
+def test_the_end_says_all_goodbyes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not answer costs one patience, and not one for each connection."""
+    monkeypatch.setattr(smtp, "_GOODBYE_S", 0.5)
+    server = Server(QUIT="hang")
+
+    async def run() -> float:
+        async with serving(server) as port:
+            loop = asyncio.get_running_loop()
+            transport = SmtpTransport(options(port))
+            together = asyncio.Barrier(8)
+
+            async def beside() -> bool:
+                await together.wait()
+                return True
+
+            await asyncio.gather(
+                *(transport.send(parcel(), key="k", point_of_no_return=beside) for _ in range(8))
+            )
+            begun = loop.time()
+            await transport.close()
+            return loop.time() - begun
+
+    assert asyncio.run(run()) < 3.0
+    assert (server.connections, server.heard.count("QUIT")) == (8, 8)
+
+
+def test_the_end_waits_for_a_goodbye_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the loop would complain about a task that nobody saw the end of."""
+    monkeypatch.setattr(smtp, "_GOODBYE_S", 0.5)
+    server = Server(QUIT="hang")
+
+    async def run() -> list[str]:
+        async with serving(server) as port:
+            transport = SmtpTransport(options(port, idle_s=0.0))
+            await transport.send(parcel(), key="k", point_of_no_return=go_on)
+            await asyncio.wait_for(server.left.wait(), 10)
+            await transport.close()
+            return [repr(each) for each in asyncio.all_tasks() if "_Talk.quit" in repr(each)]
+
+    assert asyncio.run(run()) == []
 
 
 def test_a_line_on_which_more_was_said_than_asked_is_not_used_again() -> None:

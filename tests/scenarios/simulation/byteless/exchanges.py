@@ -84,10 +84,18 @@ def settings(*, keys: bool = True) -> Settings:
 
 
 async def _exchange(
-    place: Any, process: Any, transport: Any, lookup: Any, mails: Sequence[Parcel], marked: bool
+    place: Any,
+    process: Any,
+    transport: Any,
+    lookup: Any,
+    mails: Sequence[Parcel],
+    marked: bool,
+    apart_s: float,
 ) -> tuple[Sent, ...]:
     sent = []
-    for mail in mails:
+    for number, mail in enumerate(mails):
+        if number and apart_s:
+            await place.clock.sleep(apart_s)
         passed: list[float] = []
 
         async def pass_it(passed: list[float] = passed) -> bool:
@@ -129,6 +137,7 @@ def on_the_wire(
     keys: bool = True,
     looks: bool = False,
     marked: bool = True,
+    apart_s: float = 0.0,
 ) -> Seen:
     """Send these mails one after the other over the real bytes of both sides."""
     with wired.World(seed=1, setup=setup) as place:
@@ -150,7 +159,7 @@ def on_the_wire(
                 smtp = SmtpOptions(host="provider", port=SMTP_PORT, tls=Tls.OFF, **times)
                 transport = HttpTransport(http) if wire == "http" else SmtpTransport(smtp)
                 lookup = HttpLookup(http) if looks else None
-                return await _exchange(place, process, transport, lookup, mails, marked)
+                return await _exchange(place, process, transport, lookup, mails, marked, apart_s)
 
             done = process.spawn(go)
             await asyncio.sleep(RELEASE_S)
@@ -174,6 +183,7 @@ def without_bytes(
     keys: bool = True,
     looks: bool = False,
     marked: bool = True,
+    apart_s: float = 0.0,
 ) -> Seen:
     """The same at the model level."""
     place = world.World(seed=1, setup=setup, shelf=Shelf())
@@ -184,7 +194,7 @@ def without_bytes(
         async def go() -> tuple[Sent, ...]:
             over = transports.HttpTransport if wire == "http" else transports.SmtpTransport
             lookup = transports.HttpLookup(place, options) if looks else None
-            return await _exchange(place, process, over(place, options), lookup, mails, marked)
+            return await _exchange(place, process, over(place, options), lookup, mails, marked, apart_s)
 
         done = process.spawn(go)
         place.loop.run_until(RELEASE_S)

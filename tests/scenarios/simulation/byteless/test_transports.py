@@ -49,6 +49,33 @@ def test_two_mails_share_a_line(wire: str) -> None:
     assert len(seen.accepted) == 2
 
 
+@pytest.mark.parametrize(
+    ("apart_s", "connections"), [(4.9, {"c1"}), (5.1, {"c1", "c2"}), (9.0, {"c1", "c2"})]
+)
+def test_a_line_that_no_mail_needs_is_left(apart_s: float, connections: set[str]) -> None:
+    """The time begins anew with each mail, and both levels are rid of the line at the same instant."""
+    mails = [ADA, BOB, mail_to("cy@example.com", "order-3")]
+    seen = without_bytes("smtp", setup_of(), mails[:2], apart_s=apart_s)
+
+    assert seen == on_the_wire("smtp", setup_of(), mails[:2], apart_s=apart_s)
+    assert {each.connection for each in seen.attempts} == connections
+    assert len(seen.accepted) == 2
+    if connections == {"c1"}:
+        again = without_bytes("smtp", setup_of(), mails, apart_s=apart_s)
+        assert {each.connection for each in again.attempts} == connections
+
+
+@pytest.mark.parametrize("fault", ["hang", "reset", "hang_up", "garble"])
+def test_a_goodbye_that_goes_wrong_concerns_no_mail(fault: str) -> None:
+    """Also that of a line which is left while others are to come."""
+    setup = setup_of({"name": "it", "dialect": "smtp", "stage": "quit", "fault": fault})
+    seen = without_bytes("smtp", setup, [ADA, BOB], apart_s=6.0)
+
+    assert seen == on_the_wire("smtp", setup, [ADA, BOB], apart_s=6.0)
+    assert [each.evidence.code for each in seen.sent] == [250, 250]
+    assert [each.rules for each in seen.attempts] == [("it",), ("it",)]
+
+
 @pytest.mark.parametrize("wire", ["http", "smtp"])
 def test_an_attempt_that_is_withdrawn_leaves_nothing(wire: str) -> None:
     """The worker says at the point of no return that the row is no longer its own."""
