@@ -36,6 +36,8 @@ class Member:
     """Empty: he has none, and cannot be written to."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Everything that the audience says of him, for the template."""
+    place: str = ""
+    """Where he stands, for whoever has to mend it: `/srv/users.csv, line 7`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,24 @@ class Page:
     members: tuple[Member, ...]
     cursor: Cursor
     last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """How far a file was read: so many octets, and so many lines."""
+
+    offset: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One member as the file has him."""
+
+    values: Mapping[str, Any]
+    line: int
+    """Where he begins, from 1."""
+    behind: _Place
 
 
 class Audience(Protocol):
@@ -100,11 +120,15 @@ class _File(ABC):
 
     def count(self, connection: Connection) -> int:
         with _opened(self.path) as file:
-            return sum(1 for _ in self._rows(file, None))
+            # Each is looked at: what would end a campaign in its middle is better refused before it begins.
+            return sum(1 for row in self._rows(file, _Place(offset=0, line=0)) if self._member(row))
 
     def page(self, connection: Connection, cursor: Cursor, most: int) -> Page:
         if cursor is None and self.digest and _digest_of(self.path) != self.digest:
-            raise InvalidMail(f"the audience {self.path} is not the file that the campaign was created with")
+            raise InvalidMail(
+                f"the audience {self.path} is not the file that the campaign was created with; put that one back, or "
+                "create another campaign"
+            )
         members = []
         with _opened(self.path) as file:
             size = file.seek(0, io.SEEK_END)
@@ -113,19 +137,22 @@ class _File(ABC):
                     f"the audience {self.path} has {size} bytes and had {cursor['size']}: it must stay as it was "
                     "while the campaign runs"
                 )
-            offset = None if cursor is None else cursor["offset"]
-            last = True
-            for row, behind in self._rows(file, offset):
-                members.append(_member(row, self.address, self.key, f"{self.path}, byte {offset or 0}"))
-                offset = behind
+            place, last = _place_of(file, cursor), True
+            for row in self._rows(file, place):
+                members.append(self._member(row))
+                place = row.behind
                 if len(members) == most:
                     last = False
                     break
-        return Page(members=tuple(members), cursor={"offset": offset, "size": size}, last=last)
+        behind = {"offset": place.offset, "size": size, "line": place.line}
+        return Page(members=tuple(members), cursor=behind, last=last)
+
+    def _member(self, row: _Row) -> Member:
+        return _member(row.values, self.address, self.key, f"{self.path}, line {row.line}")
 
     @abstractmethod
-    def _rows(self, file: BinaryIO, offset: int | None) -> Iterator[tuple[Mapping[str, Any], int]]:
-        """Rows behind the offset (None: from the first), each with the offset behind it."""
+    def _rows(self, file: BinaryIO, begin: _Place) -> Iterator[_Row]:
+        """Rows behind the place. Raises `InvalidMail` with one sentence that has the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,18 +161,33 @@ class CsvFile(_File):
 
     kind = "csv"
 
-    def _rows(self, file: BinaryIO, offset: int | None) -> Iterator[tuple[Mapping[str, Any], int]]:
-        lines = _Lines(file, self.path, 0)
-        names = next(csv.reader(lines), None)
-        if not names or self.address not in names:
-            raise InvalidMail(
-                f"the first line of {self.path} names no column {self.address!r}; it has {', '.join(names or ['none'])}"
-            )
-        if offset is not None:
-            lines = _Lines(file, self.path, offset)
-        for values in csv.reader(lines):
+    def _rows(self, file: BinaryIO, begin: _Place) -> Iterator[_Row]:
+        lines = _Lines(file, self.path, _Place(offset=0, line=0))
+        names, _ = next(self._read(lines), ([], 0))
+        for name, option in ((self.address, "--address"), (self.key, "--key")):
+            if name is not None and name not in names:
+                there = f"it has {', '.join(map(repr, names))}" if names else "it is empty"
+                raise InvalidMail(
+                    f"{self.path}, line 1: it names the columns, and none is {name!r}; {there}; name one of them by {option}"
+                )
+        if begin.offset:
+            lines = _Lines(file, self.path, begin)
+        for values, line in self._read(lines):
+            yield _Row(values=dict(zip(names, values, strict=False)), line=line, behind=lines.place)
+
+    def _read(self, lines: _Lines) -> Iterator[tuple[list[str], int]]:
+        """Records that are not empty, each with the number of its first line."""
+        reader = csv.reader(lines)
+        while True:
+            line = lines.place.line + 1
+            try:
+                values = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise InvalidMail(f"{self.path}, line {line}: it is no CSV: {error}") from error
             if values:
-                yield dict(zip(names, values, strict=False)), lines.offset
+                yield values, line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +196,32 @@ class JsonLines(_File):
 
     kind = "jsonl"
 
-    def _rows(self, file: BinaryIO, offset: int | None) -> Iterator[tuple[Mapping[str, Any], int]]:
-        lines = _Lines(file, self.path, offset or 0)
-        for line in lines:
-            if not line.strip():
+    def _rows(self, file: BinaryIO, begin: _Place) -> Iterator[_Row]:
+        lines = _Lines(file, self.path, begin)
+        for text_ in lines:
+            if not text_.strip():
                 continue
+            line = lines.place.line
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if not isinstance(row, dict):
-                raise InvalidMail(f"{self.path}: the line before byte {lines.offset} is not a JSON object")
-            yield row, lines.offset
+                values = json.loads(text_.rstrip("\r\n"))
+            except json.JSONDecodeError as error:
+                # Its own words count lines, and this is one.
+                why = f"it is no JSON: {error.msg} at character {error.pos + 1}"
+            except (ValueError, RecursionError) as error:
+                why = f"it is no JSON: {error}"
+            else:
+                if isinstance(values, dict):
+                    yield _Row(values=values, line=line, behind=lines.place)
+                    continue
+                why = f"it is a {_KINDS.get(type(values), 'number')}"
+            raise InvalidMail(
+                f"{self.path}, line {line}: {why}; it must be an object like "
+                f'{{"{self.address}": "ann@example.com"}}'
+            )
+
+
+#: What JSON calls what is no object.
+_KINDS = {list: "list", str: "text", bool: "yes or no", type(None): "null"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +256,7 @@ class Query:
         members = []
         for row in rows:
             first = next(iter(row))
-            members.append(_member(dict(row), self.address, first, "the query"))
+            members.append(_member(dict(row), self.address, first, f"the query, {first} {row[first]!r}"))
             cursor = row[first]
         if not isinstance(cursor, int | str | float | None):
             cursor = str(cursor)
@@ -218,10 +274,10 @@ class Query:
 class _Lines:
     """Lines of a file as text, and how far they were read."""
 
-    def __init__(self, file: BinaryIO, path: str, offset: int) -> None:
+    def __init__(self, file: BinaryIO, path: str, begin: _Place) -> None:
         self._file, self._path = file, path
-        file.seek(offset)
-        self.offset = offset
+        file.seek(begin.offset)
+        self.place = begin
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -230,23 +286,45 @@ class _Lines:
         line = self._file.readline()
         if not line:
             raise StopIteration
+        offset, number = self.place.offset, self.place.line + 1
         try:
-            decoded = line.decode("utf-8-sig" if self.offset == 0 else "utf-8")
+            decoded = line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InvalidMail(f"{self._path} is not UTF-8 at byte {self.offset + error.start}") from error
-        self.offset += len(line)
+            raise InvalidMail(
+                f"{self._path}, line {number}: it is not UTF-8: byte {error.start + 1} of it is "
+                f"0x{line[error.start]:02x}; save the file as UTF-8"
+            ) from error
+        self.place = _Place(offset=offset + len(line), line=number)
         return decoded
 
 
-def _member(row: Mapping[str, Any], address: str, key: str | None, where: str) -> Member:
+def _place_of(file: BinaryIO, cursor: Cursor) -> _Place:
+    if cursor is None:
+        return _Place(offset=0, line=0)
+    line = cursor.get("line")
+    if line is None:  # written by a former version
+        file.seek(0)
+        line = file.read(cursor["offset"]).count(b"\n")
+    return _Place(offset=cursor["offset"], line=line)
+
+
+def _member(row: Mapping[str, Any], address: str, key: str | None, place: str) -> Member:
     # A column that is empty is one member's, one that is not there the whole audience's.
     told = "" if address in row and row[address] is None else row.get(address)
     if not isinstance(told, str):
-        raise InvalidMail(f"{where}: a member has no {address!r}; it must be an e-mail address")
+        given = (
+            f"{address!r} is {told!r}" if address in row else f"there is no {address!r}, only {_names(row)}"
+        )
+        raise InvalidMail(f"{place}: {given}; it must be an e-mail address, or empty")
     name = row.get(key) if key is not None else told or "nobody"
     if name is None or str(name) == "":
-        raise InvalidMail(f"{where}: a member has no {key!r}; it must name him for ever")
-    return Member(key=str(name), address=told, parameters=row)
+        given = f"{key!r} is empty" if key in row else f"there is no {key!r}, only {_names(row)}"
+        raise InvalidMail(f"{place}: {given}; it must name the member for ever, like a number of a user")
+    return Member(key=str(name), address=told, parameters=row, place=place)
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, row)) or "nothing"
 
 
 def _opened(path: str) -> io.BufferedReader:

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from reference_sender.audience import Audience, Member, audience_from
 from reference_sender.clock import Clock
-from reference_sender.log import Log, quiet
+from reference_sender.log import Log, name_of, quiet
 from reference_sender.message import InvalidMail, idempotency_key_for
 from reference_sender.outbox.campaigns import Campaign, CampaignState, Written
 from reference_sender.outbox.enqueueing import Manner, rows_and_contents
@@ -118,9 +118,14 @@ class Runner:
             try:
                 rows += self._rows(found, member, due, now)
             except InvalidMail as error:
-                # One wrong address must not end the campaign. The sentence may hold it, so it stays out of the log.
+                # One wrong address must not end the campaign. The sentence may hold it, so the log has only where it stands.
                 refused += 1
-                self._log("campaign_member_refused", campaign=self._name, error=type(error).__name__)
+                self._log(
+                    "campaign_member_refused",
+                    campaign=self._name,
+                    where=name_of(member.place),
+                    error=type(error).__name__,
+                )
         return Written(
             rows=rows,
             members=len(read.members),

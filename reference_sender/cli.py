@@ -1,4 +1,4 @@
-"""The command line: parse, build, run, report. Exit codes: 0 done, 1 nothing to requeue, 2 usage or set-up.
+"""The command line: parse, build, run, report. Exit codes: 0 done, 1 in part or nothing to do, 2 usage or set-up.
 
 Must not hold: rules of sending. What a mail's fate depends on is below this floor.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,20 +19,12 @@ import click
 
 from reference_sender import __version__
 from reference_sender.commands.frame import (
-    OPERATOR,
-    SetUpError,
-    moment_of,
     opened,
-    operator_of,
     sentences,
     with_options,
 )
-from reference_sender.life import State
 from reference_sender.log import JsonLog
-from reference_sender.message import check_event_key
 from reference_sender.option_table import DATABASE, OPTIONS
-from reference_sender.outbox.store import Store
-from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.reconciler import Reconciled
 from reference_sender.wiring import Parts, Sender, build, options_from
 
@@ -73,6 +66,7 @@ _ELSEWHERE = {
     "campaign": "reference_sender.commands.campaign:campaign",
     "status": "reference_sender.commands.status:status",
     "trace": "reference_sender.commands.trace:trace",
+    "requeue": "reference_sender.commands.requeue:requeue",
     "webhooks": "reference_sender.commands.webhooks:webhooks",
     "purge": "reference_sender.commands.keeping:purge",
     "erase": "reference_sender.commands.keeping:erase",
@@ -81,8 +75,23 @@ _ELSEWHERE = {
 }
 
 
+#: In what order the help has them: by what they are for, and there as they are needed.
+_SHELVES = {
+    "Sending": ("init", "enqueue", "work", "campaign", "suppress"),
+    "Hearing and looking": ("webhooks", "status", "trace"),
+    "Settling by hand": ("requeue", "reconcile"),
+    "Keeping": ("purge", "erase", "accesses", "reseal"),
+}
+
+
 class _Commands(click.Group):
     """The commands of this module and those that live elsewhere."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for shelf, names in _SHELVES.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            with formatter.section(shelf):
+                formatter.write_dl([(name, _summary(command)) for name, command in commands if command])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ELSEWHERE})
@@ -95,11 +104,23 @@ class _Commands(click.Group):
         return command
 
 
+def _summary(command: click.Command) -> str:
+    """The first sentence of a help, whole."""
+    paragraph = " ".join((command.help or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.:]) ", paragraph, maxsplit=1)[0].rstrip(".:")
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reference-sender")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """A transactional-outbox sender for e-mail."""
+    """A transactional-outbox sender for e-mail: a mail is written down with the business, and sent from there.
+
+    First `init`, then `enqueue` a mail, let `work` run, and look with `status`. Every option with an [env var] is also read from
+    there; what the command line says goes before. Names that end in -s are times in seconds.
+
+    Exit codes: 0 done, 1 done in part or nothing to do, as the command says, 2 asked wrongly or not set up.
+    """
     context.obj = context.obj or Parts()
 
 
@@ -128,7 +149,11 @@ def init(parts: Parts, database_url: str, recreate: bool) -> None:
 @with_options(*OPTIONS)
 @click.pass_obj
 def work(parts: Parts, /, **values: Any) -> None:
-    """Send what is in the outbox, until SIGTERM."""
+    """Send what is in the outbox, until SIGTERM or Ctrl-C: then what is under way is finished, for --drain-s.
+
+    Over HTTP it needs --provider-url, over SMTP --transport smtp and --smtp-host. It says `ready` when it looks for mail, and writes
+    one JSON line for each decision to stderr. Several may work on one outbox. Numbers in [ ] are what holds without the option.
+    """
     with sentences():
         asyncio.run(_work(_built(parts, values)))
 
@@ -137,62 +162,10 @@ def work(parts: Parts, /, **values: Any) -> None:
 @with_options(*OPTIONS)
 @click.pass_obj
 def reconcile(parts: Parts, /, **values: Any) -> None:
-    """Look once after mails whose outcome is unknown. (`work` does it all the time.)"""
+    """Look once after mails whose outcome is unknown. `work` does it all the time; both take the same options."""
     with sentences():
         done = asyncio.run(_reconcile(_built(parts, values)))
     click.echo(f"{done.looked_at} looked at, {done.resolved} resolved, {done.parked} newly parked")
-
-
-@cli.command()
-@with_options(DATABASE, OPERATOR)
-@click.option("--key", help="The mails of this business event.")
-@click.option(
-    "--id",
-    "ids",
-    type=click.IntRange(1, 2**63 - 1),
-    multiple=True,
-    help="This mail. May be given several times.",
-)
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice([State.FAILED.value, State.DEAD.value, State.UNKNOWN.value]),
-    help="All mails in this state. May be given several times.",
-)
-@click.option("--i-checked", is_flag=True, help="Also unknown mails: I made sure that they were not sent.")
-@click.option(
-    "--accepted", "provider_id", help="Unknown mails were sent: note this provider id as the proof."
-)
-@click.pass_obj
-def requeue(
-    parts: Parts,
-    database_url: str,
-    operator: str | None,
-    key: str | None,
-    ids: tuple[int, ...],
-    states: tuple[str, ...],
-    i_checked: bool,
-    provider_id: str | None,
-) -> None:
-    """Send failed, dead or unknown mails again, by hand."""
-    if key is None and not ids and not states:
-        raise click.UsageError("say which mails: --key, --id or --state")
-    if i_checked and provider_id is not None:
-        raise click.UsageError("--i-checked says it was not sent, --accepted says it was; give one of them")
-    with opened(parts, database_url) as store:
-        if key is not None:
-            check_event_key(key)
-        if provider_id is not None and not (
-            provider_id.isprintable() and 1 <= len(provider_id.strip()) <= 255
-        ):
-            raise click.UsageError(
-                "--accepted wants the id that the provider gave the mail, at most 255 characters"
-            )
-        moved = _requeue(parts, store, operator, key, ids, states, i_checked, provider_id)
-    click.echo(f"{moved} moved")
-    if not moved:
-        raise click.exceptions.Exit(1)
 
 
 # -- what the commands do -------------------------------------------------------------------------------------
@@ -244,42 +217,3 @@ async def _reconcile(sender: Sender) -> Any:
         )
     finally:
         await sender.close()
-
-
-def _requeue(
-    parts: Parts,
-    store: Store,
-    operator: str | None,
-    key: str | None,
-    ids: Sequence[int],
-    states: Sequence[str],
-    i_checked: bool,
-    provider_id: str | None,
-) -> int:
-    wanted = [State(s) for s in states] or [State.FAILED, State.DEAD, State.UNKNOWN]
-    dockets = store.find(key=key, ids=ids, states=wanted)
-    if provider_id is not None:
-        dockets = [d for d in dockets if d.state is State.UNKNOWN]
-    elif not i_checked and any(d.state is State.UNKNOWN for d in dockets):
-        raise SetUpError(
-            "some of these mails are unknown: they may have been accepted, and sending them again may repeat them; "
-            "say --i-checked if you made sure that they were not sent, or --accepted ID if they were"
-        )
-    if provider_id is None and (gone := store.wordless([docket.id for docket in dockets])):
-        raise SetUpError(
-            f"{', '.join(f'#{number}' for number in gone[:5])} cannot be sent again: what they said is purged or "
-            "erased; enqueue them anew under another key, or leave them out"
-        )
-    now = moment_of(parts, store)
-    if dockets:
-        detail = "as accepted" if provider_id is not None else "to be sent again"
-        store.note_access(
-            operator_of(operator), "requeue", now=now, email_ids=[each.id for each in dockets], detail=detail
-        )
-    if provider_id is not None:
-        decision = Decision(state=State.ACCEPTED, reason="found out by hand", provider_id=provider_id)
-    else:
-        decision = Decision(
-            state=State.PENDING, reason="requeued by hand", next_attempt_at=now, doubt=Doubt.CLEAR
-        )
-    return sum(store.requeue(docket, decision, now=now) for docket in dockets)

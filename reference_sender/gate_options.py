@@ -1,6 +1,6 @@
 """The options of the gate in front of a provider: breaker, rates, what may be under way, who goes first.
 
-Every limit is an option, and its default is in its help. Must not hold: what the numbers do (`policy.gate`).
+Every limit is an option, and its help says the default. Must not hold: what the numbers do (`policy.gate`).
 """
 
 from __future__ import annotations
@@ -31,34 +31,30 @@ GATE_OPTIONS: tuple[Option, ...] = (
     Option(
         name="provider",
         envvar="OUTBOX_PROVIDER",
-        help="What the provider is called in the outbox; mails in doubt stay with that name [main].",
+        help="What the provider is called in the outbox; mails in doubt stay with that name.",
         default="main",
     ),
-    _count("breaker_failures", "Failures in a row that open the breaker; 0: there is none [5].", 5),
-    _number("breaker_rate", "Or this share of the attempts within the window [0.5].", 0.5),
-    _count("breaker_least", "… if there are at least so many of them [20].", 20),
-    _number("breaker_window_s", "The window [60].", 60.0),
+    _count("breaker_failures", "Failures in a row that open the breaker; 0: there is none.", 5),
+    _number("breaker_rate", "Or this share of failures among the attempts within the window.", 0.5),
+    _count("breaker_least", "… if there are at least so many attempts in it.", 20),
+    _number("breaker_window_s", "How far the window of the share reaches back.", 60.0),
+    _number("breaker_pause_s", "The first pause of an open breaker; each in a row is twice as long.", 5.0),
+    _number("breaker_pause_cap_s", "The longest pause of an open breaker.", 300.0),
+    _count("breaker_probes", "Mails that probe at a time after a pause, and must go well to close it.", 1),
     _number(
-        "breaker_pause_s", "The first pause of an open breaker; each in a row is twice as long [5].", 5.0
+        "throttle_pause_s", "The first pause when the provider calls us too fast and names no time.", 1.0
     ),
-    _number("breaker_pause_cap_s", "The longest pause [300].", 300.0),
-    _count(
-        "breaker_probes", "Mails that probe at a time after a pause, and must go well to close it [1].", 1
-    ),
-    _number(
-        "throttle_pause_s", "The first pause when the provider calls us too fast and names no time [1].", 1.0
-    ),
-    _number("throttle_cap_s", "The longest of these [300].", 300.0),
+    _number("throttle_cap_s", "The longest pause for being too fast.", 300.0),
     _number("rate_per_s", "Mails a second to this provider, of all workers together [no limit].", None),
-    _count("rate_burst", "So many may go at once [10].", 10),
+    _count("rate_burst", "So many may go at once.", 10),
     Option(
         name="account",
         envvar="OUTBOX_ACCOUNT",
         help="The account at the provider, where several providers of ours share one and its rate.",
     ),
     _number("account_rate_per_s", "Mails a second of the account [no limit].", None),
-    _count("account_rate_burst", "So many may go at once [10].", 10),
-    _number("rate_reserve", "Share of each burst that is kept for urgent mail [0.2].", 0.2),
+    _count("account_rate_burst", "So many may go at once.", 10),
+    _number("rate_reserve", "Share of each burst that is kept for urgent mail.", 0.2),
     _count("most_in_flight", "Mails under way at this provider, of all workers together [no limit].", None),
     Option(
         name="domain_in_flight",
@@ -66,18 +62,18 @@ GATE_OPTIONS: tuple[Option, ...] = (
         help="Mails under way to a recipient domain, of all workers: 'slow.example=2, *=20' [no limit].",
     ),
     _count("reserved_slots", "Of the concurrency, for urgent mail only [an eighth of it].", None),
-    _count("urgent_from", "Mail of this priority or higher is urgent [50: codes and alarms].", 50),
-    _count("patient_to", "Mail of this priority or lower waits after an outage [-100: newsletters].", -100),
-    _number("patient_s", "… until the provider has been well for so long [60].", 60.0),
-    _number(
-        "fallback_from_s", "Others stand in for a provider that wants a longer pause than that [60].", 60.0
+    _count("urgent_from", "Mail of this priority or higher is urgent: codes and alarms, as shipped.", 50),
+    _count(
+        "patient_to", "Mail of this priority or lower waits after an outage: newsletters, as shipped.", -100
     ),
+    _number("patient_s", "… until the provider has been well for so long.", 60.0),
+    _number("fallback_from_s", "Others stand in for a provider that wants a longer pause than that.", 60.0),
     _number(
         "latency_tolerance",
-        "Fewer mails are under way when the p95 of answers is so many times what is usual; 0: never [2].",
+        "Fewer mails are under way when the p95 of answers is so many times what is usual; 0: never.",
         2.0,
     ),
-    _number("latency_floor_s", "… and more than this [0.5].", 0.5),
+    _number("latency_floor_s", "… and more than this.", 0.5),
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")

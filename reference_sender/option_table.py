@@ -64,7 +64,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="provider_url",
         envvar="PROVIDER_URL",
-        help="Where the HTTP API is, like https://api.example.com.",
+        help="Where the HTTP API is, like https://api.example.com; needed for http.",
     ),
     Option(name="provider_api_key", envvar="PROVIDER_API_KEY", help="The key of the HTTP API."),
     Option(
@@ -82,7 +82,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="batch",
         envvar="OUTBOX_BATCH",
-        help="So many mails of one class go in one HTTP request at most, each with its own key.",
+        help="So many mails of one class go in one HTTP request at most, each with its own key; 1: no batches.",
         kind=int,
         default=1,
     ),
@@ -106,7 +106,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="smtp_idle_s",
         envvar="SMTP_IDLE_S",
-        help="How long a connection that no mail needs is kept, in seconds; 0: not at all [5].",
+        help="How long a connection that no mail needs is kept; 0: not at all, at most 300 [5].",
         kind=float,
     ),
     Option(
@@ -123,7 +123,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="concurrency", envvar="OUTBOX_CONCURRENCY", help="Mails under way at a time [8].", kind=int),
     Option(
-        name="connect_timeout_s", envvar="OUTBOX_CONNECT_TIMEOUT_S", help="[http: 5, smtp: 30]", kind=float
+        name="connect_timeout_s",
+        envvar="OUTBOX_CONNECT_TIMEOUT_S",
+        help="How long to wait for a connection [http: 5, smtp: 30].",
+        kind=float,
     ),
     Option(
         name="read_timeout_s",
@@ -144,9 +147,17 @@ OPTIONS: tuple[Option, ...] = (
         kind=float,
     ),
     Option(
-        name="backoff_base_s", envvar="OUTBOX_BACKOFF_BASE_S", help="First wait, at most [2].", kind=float
+        name="backoff_base_s",
+        envvar="OUTBOX_BACKOFF_BASE_S",
+        help="The longest first wait before another attempt; it doubles with each [2].",
+        kind=float,
     ),
-    Option(name="backoff_cap_s", envvar="OUTBOX_BACKOFF_CAP_S", help="Any wait, at most [600].", kind=float),
+    Option(
+        name="backoff_cap_s",
+        envvar="OUTBOX_BACKOFF_CAP_S",
+        help="The longest wait before another attempt [600].",
+        kind=float,
+    ),
     Option(
         name="max_attempts",
         envvar="OUTBOX_MAX_ATTEMPTS",
@@ -178,7 +189,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="lookup_lag_s",
         envvar="OUTBOX_LOOKUP_LAG_S",
-        help="How far the look-up may lag behind [60].",
+        help="How far the provider's look-up may lag behind what it has accepted [60].",
         kind=float,
     ),
     Option(
@@ -213,7 +224,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     BODY_KEYS,
     Option(
-        name="seed", envvar="OUTBOX_SEED", help="Seed of the jitter; without it each run differs.", kind=int
+        name="seed",
+        envvar="OUTBOX_SEED",
+        help="Seed of the random part of waits, for tests; without it each run differs.",
+        kind=int,
     ),
     *GATE_OPTIONS,
     *ALARM_OPTIONS,

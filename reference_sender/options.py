@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reference_sender.gate_options import gate_rules, pace_rules
+from reference_sender.option import renamed
 from reference_sender.option_table import OF_ONE, OPTIONS
 from reference_sender.policy.evidence import Wire
 from reference_sender.policy.gate import GateRules
@@ -36,6 +37,10 @@ _DEFAULTS: dict[Wire, dict[str, Any]] = {
 }
 
 _SETTINGS = frozenset(Settings.__dataclass_fields__)
+#: What the settings call a value → its variable, by which it is called here.
+_VARIABLES = {
+    option.name: option.envvar for option in OPTIONS if option.name in _SETTINGS and not option.choices
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ class Options:
 def options_from(values: Mapping[str, Any]) -> Options:
     """Check values (by option name; missing ones get their default) and put them together.
 
-    Raises InvalidSettings with one sentence.
+    Raises InvalidSettings with one sentence. It calls a value by its variable, or by its key where a file of providers has it.
     """
     if not values.get("providers"):
         return _options_of_one(values)
@@ -92,7 +97,9 @@ def options_from(values: Mapping[str, Any]) -> Options:
                 _options_of_one({**values, **options, "provider": name}, providers=names, routes=told.routes)
             )
         except InvalidSettings as error:
-            raise InvalidSettings(f"provider {name!r}: {error}") from error
+            keys = {each.envvar: each.name for each in OF_ONE if each.name in options}
+            sentence = renamed(str(error), {**keys, "OUTBOX_PROVIDER": "name"})
+            raise InvalidSettings(f"provider {name!r}: {sentence}") from error
     return replace(each[0], others=tuple(each[1:]))
 
 
@@ -132,7 +139,10 @@ def _options_of_one(
                 preset = _DEFAULTS[wire].get(part, Settings.__dataclass_fields__[part].default)
                 settings[part] = min(preset, settings["total_timeout_s"])
     settings["policy"] = Policy(settings["policy"])
-    checked = Settings(**settings)
+    try:
+        checked = Settings(**settings)
+    except InvalidSettings as error:
+        raise InvalidSettings(renamed(str(error), _VARIABLES)) from error
     _check_alarms(told)
     return Options(
         transport=wire,

@@ -29,10 +29,11 @@ _TEMPLATES = click.option(
     "--templates",
     "folder",
     envvar="OUTBOX_TEMPLATES",
+    show_envvar=True,
     type=click.Path(path_type=Path),
     default=Path("templates"),
     show_default=True,
-    help="The folder with the templates.",
+    help="The folder with the templates: in it a folder for each, with subject.txt and text.txt, html.html or both.",
 )
 
 
@@ -44,9 +45,15 @@ def campaign() -> None:
 @campaign.command()
 @with_options(DATABASE)
 @click.argument("name")
-@click.option("--from", "sender", required=True, help="Like 'Shop <shop@example.org>'.")
-@click.option("--template", required=True, help="What everybody gets.")
-@click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", help="The same for all.")
+@click.option("--from", "sender", required=True, help="Who sends it, like 'Shop <shop@example.org>'.")
+@click.option("--template", required=True, help="The name of the template that everybody gets.")
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the template that is the same for all. May be given several times.",
+)
 @_TEMPLATES
 @click.option(
     "--csv", "csv_file", type=click.Path(), help="The audience: a CSV file whose first line names columns."
@@ -60,9 +67,14 @@ def campaign() -> None:
     help="The audience: a query of this database, like SELECT id, email AS address FROM users "
     "WHERE id > :after ORDER BY id LIMIT :limit.",
 )
-@click.option("--after", default="0", show_default=True, help="With --sql: :after of the first page.")
+@click.option(
+    "--after", default="0", show_default=True, help="With --sql: what :after is for the first page."
+)
 @click.option("--address", default="address", show_default=True, help="The column with the address.")
-@click.option("--key", help="The column that names a member for ever [the address].")
+@click.option(
+    "--key",
+    help="The column that names a member for ever, like the number of a user [--address; with --sql the first column].",
+)
 @click.option(
     "--class",
     "mail_class",
@@ -87,7 +99,7 @@ def campaign() -> None:
     type=click.IntRange(1, 10_000),
     default=200,
     show_default=True,
-    help="Members a page.",
+    help="So many members are read and put in at a time.",
 )
 @click.pass_obj
 def create(
@@ -106,7 +118,10 @@ def create(
     mail_class: str,
     **audience: Any,
 ) -> None:
-    """Write a campaign down. It begins with `campaign run`."""
+    """Write a campaign down. Nothing is sent before `campaign run`.
+
+    It needs --from, --template and an audience: --csv, --jsonl or --sql.
+    """
     if over_s is not None and per_hour is not None:
         raise click.UsageError("--over and --per-hour both set the pace; give one of them")
     with opened(parts, database_url) as store:
@@ -156,7 +171,10 @@ def create(
 @_TEMPLATES
 @click.pass_obj
 def run(parts: Parts, database_url: str, name: str, folder: Path) -> None:
-    """Put the mails of a campaign into the outbox, until all are in it or somebody pauses or cancels it."""
+    """Put the mails of a campaign into the outbox, until all are in it or somebody pauses or cancels it.
+
+    `work` sends them meanwhile. It may be killed and started again: nobody gets a second mail.
+    """
     with opened(parts, database_url) as store:
         runner = Runner(
             store=store,

@@ -27,15 +27,26 @@ from reference_sender.wiring import Parts
 @click.command("enqueue")
 @with_options(DATABASE, QUEUE_CAP)
 @click.option(
-    "--jsonl", is_flag=True, help="Read mails as JSON lines from standard input, answer each with one."
+    "--jsonl",
+    is_flag=True,
+    help="Read mails as JSON lines from standard input, and answer each with one; then only the options above, --templates and "
+    "--wake-to count.",
 )
-@click.option("--key", help="The business event, like order-1234-confirmation.")
-@click.option("--from", "sender", help="Like 'Shop <shop@example.org>'.")
-@click.option("--to", "recipients", multiple=True, help="May be given several times.")
-@click.option("--subject", default="", help="One line.")
-@click.option("--text", help="The plain text.")
-@click.option("--html", help="The HTML.")
-@click.option("--template", help="Render the mail from this template instead.")
+@click.option(
+    "--key",
+    help="Names the business event, like order-1234-confirmation: the same key is the same mail, once.",
+)
+@click.option("--from", "sender", help="Who sends it, like 'Shop <shop@example.org>'.")
+@click.option(
+    "--to",
+    "recipients",
+    multiple=True,
+    help="Who gets it, each a mail of his own. May be given several times.",
+)
+@click.option("--subject", default="", help="The subject, in one line.")
+@click.option("--text", help="What it says, as plain text.")
+@click.option("--html", help="What it says, as HTML: besides --text, or in its place.")
+@click.option("--template", help="Subject, text and HTML from this template instead.")
 @click.option(
     "--param", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the template."
 )
@@ -43,10 +54,11 @@ from reference_sender.wiring import Parts
     "--templates",
     "folder",
     envvar="OUTBOX_TEMPLATES",
+    show_envvar=True,
     type=click.Path(path_type=Path),
     default=Path("templates"),
     show_default=True,
-    help="The folder with the templates.",
+    help="The folder with the templates: in it a folder for each, with subject.txt and text.txt, html.html or both.",
 )
 @click.option(
     "--attach",
@@ -103,7 +115,10 @@ def enqueue_command(
     slot: str | None,
     wake_to: str | None,
 ) -> None:
-    """Put a mail into the outbox. It is sent by `work`."""
+    """Put a mail into the outbox. It is sent by `work`.
+
+    One mail: --key, --from, --to, and --text, --html or --template. Many: --jsonl. Exit code 1: a line of --jsonl was refused.
+    """
     with opened(parts, database_url) as store, notifying(wake_to) as notify:
         if jsonl:
             if not answer_lines(parts, store, Templates(folder), cap_of(queue_cap), notify):
@@ -178,7 +193,7 @@ def notifying(url: str | None) -> Iterator[Callable[[], None]]:
             from reference_sender.wakeups import Notifier
         except ImportError as error:
             raise InvalidSettings(
-                f"--wake-to is given and {error.name} is not installed; install mailproof[rabbitmq]"
+                f"OUTBOX_WAKE_TO is set and {error.name} is not installed; install mailproof[rabbitmq]"
             ) from error
         notifier = Notifier(url, log=JsonLog(sys.stderr, SystemClock()))
     try:

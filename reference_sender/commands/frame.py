@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender.message import InvalidMail
-from reference_sender.option import Option
+from reference_sender.option import Option, renamed
 from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
@@ -47,10 +48,27 @@ def sentences() -> Iterator[None]:
     """Turn every expected trouble into one sentence."""
     try:
         yield
-    except (StoreTrouble, InvalidSettings, InvalidMail, QueueFull) as error:
+    except InvalidSettings as error:
+        raise SetUpError(as_typed(str(error))) from error
+    except (StoreTrouble, InvalidMail, QueueFull) as error:
         raise SetUpError(str(error)) from error
     except SQLAlchemyError as error:
         raise SetUpError(database_sentence(error)) from error
+
+
+def as_typed(sentence: str) -> str:
+    """The sentence, with a variable called by its option where the value was given on the command line."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return sentence
+    given = {
+        parameter.envvar: parameter.opts[0]
+        for parameter in context.command.params
+        if isinstance(parameter.envvar, str)
+        and parameter.name is not None
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    }
+    return renamed(sentence, given)
 
 
 def database_sentence(error: SQLAlchemyError) -> str:
@@ -70,13 +88,18 @@ def with_options(*options: Option) -> Callable[[_Command], _Command]:
                 envvar=option.envvar,
                 show_envvar=True,
                 type=click.Choice(option.choices) if option.choices else option.kind,
-                default=option.default,
-                show_default=option.default is not None,
+                default=_plain(option.default),
+                show_default=option.default not in (None, ""),
                 help=option.help,
             )(command)
         return command
 
     return decorate
+
+
+def _plain(default: Any) -> Any:
+    """A default as help is to have it: 60 and not 60.0."""
+    return int(default) if isinstance(default, float) and default.is_integer() else default
 
 
 @contextmanager
@@ -116,5 +139,5 @@ def operator_of(given: str | None) -> str:
                 "nobody knows who you are, and reads of mails are logged; say --operator NAME or set OUTBOX_OPERATOR"
             ) from None
     if not name.isprintable() or len(name) > 64:
-        raise SetUpError("--operator must be a name of at most 64 characters in one line")
+        raise SetUpError(as_typed("OUTBOX_OPERATOR must be a name of at most 64 characters in one line"))
     return name

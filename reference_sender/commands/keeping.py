@@ -49,7 +49,7 @@ KEEP = Option(
     "--batch", type=click.IntRange(1, 10_000), default=500, show_default=True, help="Rows in a step."
 )
 @click.option("--steps", type=click.IntRange(1), help="End after so many steps that changed something.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.pass_obj
 def purge(
     parts: Parts,
@@ -89,7 +89,7 @@ def purge(
     is_flag=True,
     help="Leave the address on the suppression list, so that nobody writes to it again.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.pass_obj
 def erase(
     parts: Parts,
@@ -205,8 +205,8 @@ def _walked(
 @with_options(DATABASE)
 @click.option("--mail", "word", help="Of these mails only: event key, Message-ID, provider id or #number.")
 @click.option("--by", "operator", help="Of this operator only.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The newest so many.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="So many of them.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
 @click.pass_obj
 def accesses(
     parts: Parts, database_url: str, word: str | None, operator: str | None, limit: int, as_json: bool

@@ -46,11 +46,15 @@ _ASKS = (
     ),
     (State.DEAD, "attempts or age are spent", "mend the cause, then requeue --state dead"),
 )
+#: The same of what a provider refused for good.
+_TO_FAILED = "a wrong address needs nothing; was it a mistake of ours, mend it, then requeue --state failed"
+#: A refusal is news for so long. Only a person can tell a wrong address, which needs nothing, from a mistake of ours.
+_NEWS_S = 86_400.0
 
 
 @click.command()
 @with_options(DATABASE, OPERATOR)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.option("--mails/--no-mails", default=True, show_default=True, help="With --json: every mail, too.")
 @click.option("--watch", is_flag=True, help="Stay, and look again and again.")
 @click.option(
@@ -73,7 +77,10 @@ def status(
     every_s: float,
     looks: int | None,
 ) -> None:
-    """Show what wants a person, and how many mails are where and how old the oldest is."""
+    """Show what wants a person, and how many mails are where and how old the oldest is.
+
+    With --json every mail is told with its recipient, and the look is written into the access log; not so with --no-mails.
+    """
     if as_json and watch:
         raise click.UsageError("--json tells once, --watch is for people; give one of them")
     with opened(parts, database_url) as store:
@@ -168,7 +175,10 @@ def look(store: Store, now: datetime, *, tallies: list[Tally] | None = None) -> 
     return Look(
         where=store.engine.url.render_as_string(hide_password=True),
         depths=store.depths(now=now),
-        asking={state: store.oldest(state, limit=_SHOWN) for state, _, _ in _ASKS},
+        asking={
+            **{state: store.oldest(state, limit=_SHOWN) for state, _, _ in _ASKS},
+            State.FAILED: store.newest(State.FAILED, limit=_SHOWN),
+        },
         tallies=store.tallies() if tallies is None else tallies,
         events=store.event_depth(now=now),
         gates=store.gates(),
@@ -197,33 +207,54 @@ def picture(seen: Look, now: datetime) -> Group:
 
 def _people(seen: Look, now: datetime) -> Iterable[RenderableType]:
     """What a person has to do, first of all."""
+    from rich.text import Text
+
+    counts = {state: sum(d.count for d in seen.depths if d.state is state) for state in seen.asking}
+    refused_s = min((d.last_s for d in seen.depths if d.state is State.FAILED), default=None)
+    told = False
+    for state, meaning, todo in _ASKS:
+        if counts[state]:
+            told = True
+            yield from _asking(seen, now, state, counts[state], meaning, todo, "bold red")
+    if refused_s is not None:
+        meaning = f"refused for good, the last one {spelled_s(refused_s)} ago"
+        if refused_s < _NEWS_S:
+            yield from _asking(
+                seen, now, State.FAILED, counts[State.FAILED], meaning, _TO_FAILED, "bold yellow"
+            )
+            return
+        if not told:
+            yield Text.assemble(
+                ("● nobody has to do anything", "green"),
+                (f"; {counts[State.FAILED]:,} failed, {meaning}", "dim"),
+            )
+            yield Text()
+    elif not told:
+        yield Text("● nobody has to do anything", style="green")
+        yield Text()
+
+
+def _asking(
+    seen: Look, now: datetime, state: State, count: int, meaning: str, todo: str, style: str
+) -> Iterable[RenderableType]:
+    """Mails that ask something of a person: how many, what of them, what to do, and the first of them."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    counts = {state: sum(d.count for d in seen.depths if d.state is state) for state, _, _ in _ASKS}
-    if not any(counts.values()):
-        yield Text("● nobody has to do anything", style="green")
-        yield Text()
-        return
-    for state, meaning, todo in _ASKS:
-        if not counts[state]:
-            continue
-        yield Text.assemble(
-            (f"● {counts[state]:,} {state.value}", "bold red"), f" – {meaning}\n", (f"  {todo}", "dim")
-        )
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="cyan", no_wrap=True, justify="right")
-        table.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
-        table.add_column(style="dim", no_wrap=True, justify="right")
-        table.add_column(overflow="fold")
-        for docket in seen.asking[state]:
-            age = spelled_s((now - docket.queued_at).total_seconds())
-            # As texts, or brackets in them would be read as markup.
-            table.add_row(f"#{docket.id}", Text(docket.key), age, Text(docket.last_error or ""))
-        if counts[state] > len(seen.asking[state]):
-            table.add_row("", f"… and {counts[state] - len(seen.asking[state]):,} more", "", "")
-        yield Padding(table, (0, 0, 1, 2))
+    yield Text.assemble((f"● {count:,} {state.value}", style), f" – {meaning}\n", (f"  {todo}", "dim"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="cyan", no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
+    table.add_column(style="dim", no_wrap=True, justify="right")
+    table.add_column(overflow="fold")
+    for docket in seen.asking[state]:
+        age = spelled_s((now - docket.queued_at).total_seconds())
+        # As texts, or brackets in them would be read as markup.
+        table.add_row(f"#{docket.id}", Text(docket.key), age, Text(docket.last_error or ""))
+    if count > len(seen.asking[state]):
+        table.add_row("", f"… and {count - len(seen.asking[state]):,} more", "", "")
+    yield Padding(table, (0, 0, 1, 2))
 
 
 def _providers(seen: Look, now: datetime) -> Iterable[RenderableType]:

@@ -27,7 +27,11 @@ def suppress() -> None:
 @with_options(DATABASE, OPERATOR)
 @click.argument("addresses", nargs=-1, required=True)
 @click.option(
-    "--kind", type=_KINDS, default=Kind.ALL.value, show_default=True, help="Everything, or campaigns only."
+    "--kind",
+    type=_KINDS,
+    default=Kind.ALL.value,
+    show_default=True,
+    help="all: no mail at all. newsletter: no campaign.",
 )
 @click.option(
     "--reason",
@@ -62,10 +66,13 @@ def add(
 @suppress.command()
 @with_options(DATABASE)
 @click.argument("addresses", nargs=-1, required=True)
-@click.option("--kind", type=_KINDS, help="Only this entry of it [all].")
+@click.option("--kind", type=_KINDS, help="Only what covers this [every entry of the address].")
 @click.pass_obj
 def remove(parts: Parts, database_url: str, addresses: tuple[str, ...], kind: str | None) -> None:
-    """Take addresses off the list. Mail that ended as suppressed stays so; enqueue it anew."""
+    """Take addresses off the list. Mail that ended as suppressed stays so; enqueue it anew under another key.
+
+    Exit code 1: none of them was on it.
+    """
     with opened(parts, database_url) as store:
         gone = sum(store.unsuppress(each, kind=None if kind is None else Kind(kind)) for each in addresses)
     click.echo(f"{gone} taken off the list")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, case, func, select
+from sqlalchemy import Select, bindparam, case, func, select
 
 from reference_sender.life import Docket, State
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, facts_of, in_state
@@ -37,6 +38,8 @@ class Depth:
     """Since the earliest next attempt, if that is in the past."""
     next_in_s: float | None = None
     """Until the earliest next attempt, if all of them are planned for later. None: one is due, or none has a time."""
+    last_s: float = 0.0
+    """Since one of them last moved: of failed ones, since the last refusal."""
 
 
 _DEPTHS = {
@@ -46,6 +49,7 @@ _DEPTHS = {
         func.min(_row.queued_at).label("oldest"),
         func.min(_row.next_attempt_at).label("due_at"),
         func.sum(case((_row.next_attempt_at <= AT, 1), else_=0)).label("due"),
+        func.max(_row.updated_at).label("moved_at"),
     )
     .where(in_state(state))
     .group_by(_row.mail_class)
@@ -80,6 +84,15 @@ _OLDEST = {
 }
 
 
+_NEWEST = {
+    state: select(*DOCKET_COLUMNS)
+    .where(in_state(state))
+    .order_by(_row.updated_at.desc(), _row.id.desc())
+    .limit(bindparam("most"))
+    for state in DEEP
+}
+
+
 class Depths(Transactions):
     """What alarms look at."""
 
@@ -98,6 +111,7 @@ class Depths(Transactions):
                             oldest_s=_since(row.oldest, now),
                             overdue_s=_since(row.due_at, now),
                             next_in_s=_until(row.due_at, now),
+                            last_s=_since(row.moved_at, now),
                         )
                     )
         return found
@@ -115,8 +129,15 @@ class Depths(Transactions):
 
     def oldest(self, state: State, *, limit: int) -> list[Docket]:
         """The mails that have been in a queue for longest."""
+        return self._dockets(_OLDEST[state], limit)
+
+    def newest(self, state: State, *, limit: int) -> list[Docket]:
+        """The mails that came into a state last, the last one first."""
+        return self._dockets(_NEWEST[state], limit)
+
+    def _dockets(self, query: Select[Any], limit: int) -> list[Docket]:
         with self._read() as connection:
-            rows = connection.execute(_OLDEST[state], {"most": limit}).all()
+            rows = connection.execute(query, {"most": limit}).all()
         return [Docket(**facts_of(row)) for row in rows]
 
 

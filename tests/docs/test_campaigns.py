@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,6 @@ import pytest
 from reference_sender.commands.campaign import campaign
 from reference_sender.outbox.campaigns import CampaignState
 from tests.house.places import ROOT
-from tests.reference_sender.commands.outboxes import Outbox
 
 PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
 
@@ -27,21 +30,31 @@ def test_every_command_and_option_is_there() -> None:
     assert options <= known
 
 
-def test_the_first_lines_of_the_example_are_what_is_said(tmp_path: Path) -> None:
-    """Created, and its pace, as the page has it."""
-    outbox = Outbox(tmp_path)
-    (tmp_path / "news").mkdir()
-    for name in ("subject.txt", "text.txt"):
-        (tmp_path / "news" / name).write_text("News", encoding="utf-8")
-    rows = "".join(f"{number},u{number}@example.com\n" for number in range(48_211))
-    (tmp_path / "users.csv").write_text("id,email\n" + rows, encoding="utf-8")
-    asked, *_ = re.findall(r"^\$ reference-sender campaign create 318 (.*)$", PAGE, re.MULTILINE)
-    words = asked.replace("'Shop <shop@example.org>'", "shop@example.org").replace(
-        "users.csv", str(tmp_path / "users.csv")
+def test_the_example_works_as_it_is_written(tmp_path: Path) -> None:
+    """In an empty folder: what is to be there is made, and each command says what the page has."""
+    setting_up, *_ = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    shown, *_ = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^\$ (.*)$", shown, re.MULTILINE)
+    wanted = [line for line in shown.splitlines() if not line.startswith("$ ")]
+    program = f'reference-sender() {{ {shlex.quote(sys.executable)} -m reference_sender "$@"; }}'
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(["set -e", program, setting_up, "echo '--'", *commands])],
+        cwd=tmp_path,
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("OUTBOX_")}, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    done = outbox.call("campaign", "create", "318", *words.split(), "--templates", str(tmp_path))
-    assert done.exit_code == 0, done.output
-    assert f"\n{done.stdout}" in PAGE
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.partition("--\n")[2].splitlines() == wanted
+
+
+def test_the_pace_of_many_is_what_is_said() -> None:
+    count, over, gap = re.findall(
+        r"With ([\d,]+) members and `--over (\d+)` it is one mail every ([\d.]+) s", PAGE
+    )[0]
+    assert f"{float(over) / int(count.replace(',', '')):g}" == gap
 
 
 @pytest.mark.parametrize("state", [CampaignState.PAUSED, CampaignState.CANCELLED])

@@ -112,17 +112,46 @@ def test_an_audience_that_cannot_be_read_is_one_sentence(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("id,mail\n1,a@example.com\n", "names no column 'address'; it has id, mail"),
-        ("", "it has none"),
-        ("id,address\n,a@example.com\n", "a member has no 'id'"),
-        ("id,address\n1\n", "a member has no 'address'"),
+        (
+            "id,mail\n1,a@example.com\n",
+            "line 1: it names the columns, and none is 'address'; it has 'id', 'mail'",
+        ),
+        ("mail,address\n1,a@example.com\n", "line 1: it names the columns, and none is 'id'; .* by --key"),
+        ("", "line 1: .*; it is empty; name one of them by --address"),
+        ("id,address\n,a@example.com\n", "line 2: 'id' is empty; it must name the member for ever"),
+        ("id,address\n1,a@example.com\n\n1\n", "line 4: there is no 'address', only 'id'; it must be"),
+        ('id,address\n1,"a\n@example.com"\n1\n', "line 4: there is no 'address'"),
+        ("id,address\n1,a@example.com\n2," + "x" * 140_000, "line 3: it is no CSV: field larger"),
     ],
 )
-def test_a_file_that_is_no_audience_is_one_sentence(
+def test_a_file_that_is_no_audience_is_one_sentence_with_its_line(
     content: str, words: str, tmp_path: Path, connection: Connection
 ) -> None:
-    with pytest.raises(InvalidMail, match=words):
-        CsvFile(path=csv_file(tmp_path, content), key="id").page(connection, None, 5)
+    """Before the campaign begins, and while it runs."""
+    audience = CsvFile(path=csv_file(tmp_path, content), key="id")
+    for read in (lambda: audience.count(connection), lambda: audience.page(connection, None, 5)):
+        with pytest.raises(InvalidMail, match=rf"audience\.csv, {words}") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("former", [False, True])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_lines_are_counted_from_page_to_page(
+    kind: str, former: bool, tmp_path: Path, connection: Connection
+) -> None:
+    """Also behind a cursor that a former version wrote."""
+    audience, cursor = every(kind, tmp_path), None
+    places = []
+    for _ in range(4):
+        page = audience.page(connection, cursor, 2)
+        places += [each.place for each in page.members]
+        cursor = dict(page.cursor)
+        if former:
+            del cursor["line"]
+    # Each name of the CSV file has two lines, and its first line is the names'.
+    wanted = range(2, 16, 2) if kind == "csv" else range(1, 8)
+    assert places == [f"{tmp_path}/audience.{kind}, line {number}" for number in wanted]
 
 
 def test_a_member_without_an_address_is_one_that_cannot_be_written_to(
@@ -134,17 +163,23 @@ def test_a_member_without_an_address_is_one_that_cannot_be_written_to(
     page = JsonLines(path=str(path)).page(connection, None, 5)
     assert [each.address for each in page.members] == ["", "b@example.com"]
     query = "SELECT 1 AS id, NULL AS address WHERE 1 > :after ORDER BY id LIMIT :limit"
-    assert [each.address for each in Query(query=query).page(connection, None, 5).members] == [""]
+    (member,) = Query(query=query).page(connection, None, 5).members
+    assert (member.address, member.place) == ("", "the query, id 1")
 
 
 def test_a_line_that_is_no_object_is_one_sentence(tmp_path: Path, connection: Connection) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"address": "a@example.com"}\n[1]\n')
-    with pytest.raises(InvalidMail, match="the line before byte 33 is not a JSON object"):
-        JsonLines(path=str(path)).page(connection, None, 5)
-    path.write_bytes(b"\xff\n")
-    with pytest.raises(InvalidMail, match="is not UTF-8 at byte 0"):
-        JsonLines(path=str(path)).page(connection, None, 5)
+    for line, words in (
+        (b"[1]", "it is a list; it must be an object like"),
+        (b"7", "it is a number"),
+        (b"{", "it is no JSON: .* at character 2; it must be an object like"),
+        (b"[" * 100_000, "it is no JSON"),
+        (b"a\xff", "it is not UTF-8: byte 2 of it is 0xff; save the file as UTF-8"),
+        (b'{"address": 7}', "'address' is 7; it must be an e-mail address, or empty"),
+    ):
+        path.write_bytes(b'{"address": "a@example.com"}\n\n' + line + b"\n")
+        with pytest.raises(InvalidMail, match=rf"a\.jsonl, line 3: {words}"):
+            JsonLines(path=str(path)).page(connection, None, 5)
 
 
 def test_a_query_without_its_places_and_a_kind_that_does_not_exist_are_refused() -> None:

@@ -202,6 +202,18 @@ def test_a_wrong_address_does_not_end_it(bureau: Bureau) -> None:
     assert bureau.campaign.members == 4
 
 
+def test_where_a_refused_member_stands_is_logged_and_not_what(bureau: Bureau) -> None:
+    bureau.create(addresses=["u0@example.com", "nobody", "u1@example.com"])
+    said: list[dict[str, object]] = []
+
+    def log(event: str, /, **facts: object) -> None:
+        said.extend([facts] if event == "campaign_member_refused" else [])
+
+    runner = Runner(store=bureau.store, name="318", templates=bureau.templates, clock=bureau.clock, log=log)
+    runner.step()
+    assert said == [{"campaign": "318", "where": f"{bureau.audience}, line 3", "error": "InvalidMail"}]
+
+
 # --- killed, twice, stopped -------------------------------------------------------------------------------
 
 

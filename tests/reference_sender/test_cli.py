@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import select
@@ -291,7 +293,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(bad_url: str, word: s
     [
         (["work"], {}, "PROVIDER_URL"),
         (["work"], {"OUTBOX_TRANSPORT": "pigeon"}, "pigeon"),
-        (["work"], {"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "1"}, "shorter than lease_s"),
+        (["work"], {"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "1"}, "shorter than OUTBOX_LEASE_S"),
         (["work"], {"OUTBOX_CONCURRENCY": "many"}, "many"),
         (["enqueue"], {}, "--key"),
         (["requeue"], {}, "say which"),
@@ -323,7 +325,7 @@ def test_a_wrong_use_is_refused(url: str, arguments: list[str], env: dict[str, s
         (["enqueue", "--key", "k", "--attach", "/"], {}, "'/' is not a file"),
         (["enqueue", "--key", "k", "--attach", "/dev/null"], {}, "'/dev/null' is not a file"),
         (["work"], {"OUTBOX_CONCURRENCY": "many"}, "many"),
-        (["work"], {"OUTBOX_LEASE_S": "inf", "PROVIDER_URL": "http://x"}, "lease_s is inf"),
+        (["work"], {"OUTBOX_LEASE_S": "inf", "PROVIDER_URL": "http://x"}, "OUTBOX_LEASE_S is inf"),
         (["work"], {"SMTP_PORT": "0", "OUTBOX_TRANSPORT": "smtp"}, "SMTP_PORT is 0"),
         (["work"], {"PROVIDER_URL": "http://x", "PROVIDER_API_KEY": "a\nb"}, "PROVIDER_API_KEY holds"),
     ],
@@ -346,6 +348,37 @@ def test_whatever_is_asked_wrongly_is_one_sentence(
     assert said.startswith("reference-sender: ")
     assert word in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        (["work", "--metrics", "x"], {}, "--metrics is 'x'"),
+        (["work"], {"OUTBOX_METRICS": "x"}, "OUTBOX_METRICS is 'x'"),
+        (["work", "--metrics", "x"], {"OUTBOX_METRICS": "127.0.0.1:0"}, "--metrics is 'x'"),
+        (
+            ["work", "--lease-s", "3"],
+            {"OUTBOX_TOTAL_TIMEOUT_S": "4"},
+            "OUTBOX_TOTAL_TIMEOUT_S (4) must be shorter than --lease-s (3)",
+        ),
+        (["work", "--batch", "9"], {}, "--batch is 9; it must be at least 1 and at most OUTBOX_CONCURRENCY"),
+        (["purge", "--keep", "x=1"], {}, "--keep names 'x'; there are accepted,"),
+        (["purge"], {"OUTBOX_KEEP": "x=1"}, "OUTBOX_KEEP names 'x'; there are accepted,"),
+        (["purge", "--keep", "words=soon"], {}, "--keep gives words 'soon'; it must be a number of days"),
+        (["purge", "--operator", "x" * 65], {}, "--operator must be a name of at most 64 characters"),
+        (["purge"], {"OUTBOX_OPERATOR": "x" * 65}, "OUTBOX_OPERATOR must be a name of at most 64"),
+        (["enqueue", "--queue-cap", "0", "--jsonl"], {}, "--queue-cap is 0; it must be at least 1 mail"),
+        (["webhooks", "--listen", "x"], {}, "--listen is 'x'; it must be HOST:PORT"),
+    ],
+)
+def test_a_bad_value_is_called_as_it_was_given(
+    url: str, arguments: list[str], env: dict[str, str], words: str
+) -> None:
+    """By the option on the command line, by the variable in the environment."""
+    call(url, "init")
+    done = call(url, *arguments, PROVIDER_URL="http://127.0.0.1:1", **env)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.startswith(f"reference-sender: {words}")
 
 
 def test_a_pipe_is_not_read_for_ever(url: str, tmp_path: Path) -> None:
@@ -399,6 +432,21 @@ def test_without_a_command_there_is_the_help(capsys: pytest.CaptureFixture[str])
     run([])
     said = capsys.readouterr()
     assert (said.out + said.err).startswith("Usage: reference-sender")
+
+
+def test_the_help_has_every_command_once_with_a_whole_sentence(url: str) -> None:
+    said = call(url, "--help").stdout
+    listed = re.findall(r"^  ([a-z]+)  +\S", said, re.MULTILINE)
+    assert sorted(listed) == cli.list_commands(click.Context(cli))
+    assert "..." not in said.partition("Sending:")[2]
+
+
+def test_a_default_is_told_once(url: str) -> None:
+    """By the program, and not by the sentence beside it, too."""
+    said = " ".join(call(url, "work", "--help").stdout.split())
+    assert re.findall(r"\[[^\]]*\]\. \[env var: [A-Z_]+; default", said) == []
+    assert "OUTBOX_HEALTH_S; default: 60]" in said
+    assert "default: ]" not in said
 
 
 def test_a_bad_mail_is_one_sentence(url: str) -> None:

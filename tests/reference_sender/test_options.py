@@ -7,6 +7,7 @@ import pytest
 from reference_sender.options import options_from, options_from_environment
 from reference_sender.policy.evidence import Wire
 from reference_sender.policy.settings import InvalidSettings, Policy
+from reference_sender.providers import Providers
 
 URL = {"provider_url": "http://127.0.0.1:1"}
 
@@ -20,7 +21,10 @@ URL = {"provider_url": "http://127.0.0.1:1"}
         ({"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LOOKUP": "http"}, "PROVIDER_URL is not set"),
         ({"OUTBOX_TRANSPORT": "pigeon"}, "must be one of http, smtp"),
         ({"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "soon"}, "OUTBOX_LEASE_S is 'soon'"),
-        ({"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "3"}, "must be shorter than lease_s"),
+        (
+            {"OUTBOX_TRANSPORT": "smtp", "OUTBOX_LEASE_S": "3"},
+            r"OUTBOX_TOTAL_TIMEOUT_S \(660\) must be shorter than OUTBOX_LEASE_S",
+        ),
     ],
 )
 def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str) -> None:
@@ -67,8 +71,9 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"provider_key_header": "Schlüssel"}, "must be a header name"),
         ({"provider_key_header": ""}, "must be a header name"),
         ({"provider_key_header": "Content-Length"}, "has a meaning of its own"),
-        ({"lease_s": 1e300}, "lease_s is 1e\\+300"),
-        ({"poll_s": float("inf")}, "poll_s is inf"),
+        ({"lease_s": 1e300}, "OUTBOX_LEASE_S is 1e\\+300"),
+        ({"poll_s": float("inf")}, "OUTBOX_POLL_S is inf"),
+        ({"smtp_idle_s": 301.0}, "SMTP_IDLE_S is 301; it must be at most 300"),
     ],
 )
 def test_what_could_never_be_sent_is_refused_at_start_and_no_secret_is_told(
@@ -78,6 +83,16 @@ def test_what_could_never_be_sent_is_refused_at_start_and_no_secret_is_told(
         options_from(URL | values)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_file_of_providers_says_is_called_as_it_is_there() -> None:
+    """And what it does not say by its variable."""
+    told = Providers(options={"main": {"provider_url": "http://a", "lease_s": 3.0}}, routes=())
+    with pytest.raises(InvalidSettings) as caught:
+        options_from({"providers": told, "total_timeout_s": 4.0})
+    assert str(caught.value).startswith(
+        "provider 'main': OUTBOX_TOTAL_TIMEOUT_S (4) must be shorter than lease_s (3)"
+    )
 
 
 @pytest.mark.parametrize(

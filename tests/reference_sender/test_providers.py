@@ -75,8 +75,14 @@ def test_each_provider_has_its_own_options_and_shares_the_others(
         ('[[provider]]\nname = "a"\nrate_burst = true', "rate_burst must be a whole number"),
         ('[[provider]]\nname = "a"\ntransport = "pigeon"', "it must be one of http, smtp"),
         ('[[provider]]\nname = "a"\nprovider_api_key = "$NOBODY_SET_THIS"', "no such variable"),
-        ('[[provider]]\nname = "a b"\ntransport = "smtp"', "provider 'a b': OUTBOX_PROVIDER is"),
-        ('[[provider]]\nname = "a"\nlease_s = 1', "provider 'a': total_timeout_s"),
+        (
+            '[[provider]]\nname = "a b"\ntransport = "smtp"',
+            "provider 'a b': name is 'a b'; it must be a short name",
+        ),
+        (
+            '[[provider]]\nname = "a"\nlease_s = 1',
+            "provider 'a': OUTBOX_TOTAL_TIMEOUT_S (60) must be shorter than lease_s",
+        ),
         ('[[provider]]\nname = "a"\n[[route]]\nto = "b"', "leads to 'b', and the providers are a"),
         ('[[provider]]\nname = "a"\n[[route]]\nclass = "code"', "does not say where to"),
         ('[[provider]]\nname = "a"\n[[route]]\nto = "a"\nclass = "spam"', "the class 'spam'"),

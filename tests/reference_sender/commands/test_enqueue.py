@@ -45,7 +45,7 @@ def test_a_full_queue_is_one_sentence_and_nothing_is_put_in(outbox: Outbox) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--queue-cap", "0"), "OUTBOX_QUEUE_CAP is 0"),
+        (("--queue-cap", "0"), "--queue-cap is 0"),
         (("--class", "gossip"), "gossip"),
         (("--param", "number=7"), "--param is for a template"),
         (("--depends-on", "k"), "the mail itself"),

@@ -70,6 +70,30 @@ def test_a_healthy_outbox_says_that_nobody_has_to_do_anything(outbox: Outbox) ->
     assert "nobody has to do anything" in outbox.call("status").stdout
 
 
+def test_what_was_refused_lately_is_shown_to_somebody(outbox: Outbox) -> None:
+    """A wrong address or a mistake of ours: only a person can tell."""
+    for number in range(1, 8):
+        outbox.bring(f"order-{number}", State.FAILED, age_s=3600 - 60 * number, reason="550 no such user")
+    shown = outbox.call("status").stdout
+    assert "nobody has to do anything" not in shown
+    assert "● 7 failed – refused for good, the last one 53 min ago" in shown
+    assert "was it a mistake of ours, mend it, then requeue --state failed" in shown
+    numbers = [line.split()[0] for line in shown.splitlines() if "550 no such user" in line]
+    assert numbers == ["#7", "#6", "#5", "#4", "#3"]
+    assert "… and 2 more" in shown
+
+
+def test_what_was_refused_days_ago_asks_nothing_and_is_not_hidden(outbox: Outbox) -> None:
+    outbox.bring("order-1", State.FAILED, age_s=2 * 86_400)
+    shown = outbox.call("status").stdout
+    assert "● nobody has to do anything; 1 failed, refused for good, the last one 2 d ago" in shown
+    outbox.bring("order-2", State.DEAD)
+    shown = outbox.call("status").stdout
+    assert "● 1 dead – attempts or age are spent" in shown
+    assert "nobody has to do anything" not in shown
+    assert "finished: 1 failed, 1 dead" in shown
+
+
 def test_mail_that_is_planned_for_later_is_not_overdue(outbox: Outbox) -> None:
     """A paced campaign: the next one in so many seconds, and nobody is late."""
     for number in range(3):

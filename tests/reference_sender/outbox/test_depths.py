@@ -53,6 +53,22 @@ def test_each_state_that_wants_somebody_is_counted(outbox: SqlBench, store: Stor
     ]
 
 
+def test_the_last_that_came_into_a_state_is_told(outbox: SqlBench, store: Store) -> None:
+    """However long each was in the outbox before."""
+    put(outbox, "old", State.FAILED, age_s=900, due_in_s=None)
+    put(outbox, "new", State.FAILED, age_s=60, due_in_s=None)
+    with outbox.begin() as connection:
+        connection.execute(
+            outgoing_email.update()
+            .where(outgoing_email.c.dedupe_key == "old")
+            .values(updated_at=NOW - timedelta(seconds=20))
+        )
+    (depth,) = store.depths(now=NOW)
+    assert (depth.count, depth.oldest_s, depth.last_s) == (2, 900.0, 20.0)
+    assert [each.key for each in store.newest(State.FAILED, limit=5)] == ["old", "new"]
+    assert [each.key for each in store.newest(State.FAILED, limit=1)] == ["old"]
+
+
 def test_a_mail_that_is_due_later_is_not_overdue(outbox: SqlBench, store: Store) -> None:
     put(outbox, "later", State.PENDING, due_in_s=60)
     put(outbox, "much-later", State.PENDING, due_in_s=600)
