@@ -65,7 +65,6 @@ def as_typed(sentence: str) -> str:
         parameter.envvar: parameter.opts[0]
         for parameter in context.command.params
         if isinstance(parameter.envvar, str)
-        and parameter.name is not None
         and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
     }
     return renamed(sentence, given)

@@ -376,7 +376,8 @@ def test_a_bad_value_is_called_as_it_was_given(
 ) -> None:
     """By the option on the command line, by the variable in the environment."""
     call(url, "init")
-    done = call(url, *arguments, PROVIDER_URL="http://127.0.0.1:1", **env)
+    environment = {"OUTBOX_DATABASE_URL": url, "PROVIDER_URL": "http://127.0.0.1:1"} | env
+    done = CliRunner().invoke(cli, arguments, env=environment)
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert done.stderr.startswith(f"reference-sender: {words}")
 

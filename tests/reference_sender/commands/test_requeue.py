@@ -8,6 +8,7 @@ from sqlalchemy import select
 from reference_sender.commands import requeue
 from reference_sender.life import FINAL, Docket, State
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.store import Store
 from tests.reference_sender.commands.outboxes import Outbox
 
 
@@ -100,15 +101,15 @@ def test_only_what_is_unknown_is_noted_as_accepted(outbox: Outbox) -> None:
 
 def test_who_was_slower_is_told(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     outbox.bring("order-1", State.DEAD)
-    find = requeue.Store.find
+    find = Store.find
 
-    def found_before(self: requeue.Store, **which: object) -> list[Docket]:
+    def found_before(self: Store, **which: object) -> list[Docket]:
         found = find(self, **which)  # type: ignore[arg-type] # passed on as it came
-        monkeypatch.setattr(requeue.Store, "find", find)
+        monkeypatch.setattr(Store, "find", find)
         assert outbox.call("requeue", "--id", "1").exit_code == 0
         return found
 
-    monkeypatch.setattr(requeue.Store, "find", found_before)
+    monkeypatch.setattr(Store, "find", found_before)
     done = outbox.call("requeue", "--id", "1")
     assert (done.exit_code, done.stdout) == (1, "0 mails to be sent again\n")
     assert done.stderr == "reference-sender: #1 was moved by somebody else just now; look again\n"
