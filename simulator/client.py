@@ -87,6 +87,14 @@ class ControlClient:
         """Return status and version."""
         return self._json("GET", "health")
 
+    def make_account(self) -> bool:
+        """See to it that there is the account; return whether it was made just now.
+
+        From then on its senders are known by its name. What only reads is refused (404) where there is no account.
+        """
+        made: bool = self._json("PUT", "account")["made"]
+        return made
+
     def reset(self) -> None:
         """Forget everything of the account: ledger, attempts, obligations, keys, plan."""
         self._json("POST", "reset")

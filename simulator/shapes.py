@@ -75,6 +75,13 @@ class ClockSet(TypedDict):
     now: Time
 
 
+class AccountMade(TypedDict):
+    """An account that there is now."""
+
+    account: Annotated[str, _says("Its name: the API key or SMTP user of its senders.")]
+    made: Annotated[bool, _says("Whether it was made just now; false: it was there.")]
+
+
 class WasReset(TypedDict):
     """What was forgotten."""
 

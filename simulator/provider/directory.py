@@ -1,4 +1,4 @@
-"""Every account by its name: made when it is named first, set up, moved in time, forgotten.
+"""Every account by its name: made when mail comes for it or it is set up, moved in time, forgotten.
 
 `now` is the real time in all of this; each account's own clock makes its time of it.
 """
@@ -38,7 +38,7 @@ class Directory:
     # --- who is who ---------------------------------------------------------------------------------
 
     def account(self, name: str, now: datetime) -> Account:
-        """Return the account of this name; it is made when it is named for the first time."""
+        """Return the account of this name; it is made if there is none. Who only reads looks into `by_name`."""
         known = self.by_name.get(name)
         if known is None:
             setup = self._tenants.setup_of(name) or self._setup

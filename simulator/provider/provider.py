@@ -108,7 +108,7 @@ class Provider:
     # --- accounts -----------------------------------------------------------------------------------
 
     def account(self, name: str, now: datetime) -> Account:
-        """Return the account of this name; it is made when it is named for the first time."""
+        """Return the account of this name; it is made if there is none. Who only reads looks into `accounts`."""
         return self._directory.account(name, now)
 
     def name(self, name: str, now: datetime) -> Account:

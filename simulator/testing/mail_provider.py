@@ -105,7 +105,7 @@ class MailProvider:
         self._token = token
         self.control = ControlClient(self.url, account, token)
         """The whole control API, for what is not here."""
-        self.control.health()  # Naming an account makes it: from now on its senders are known.
+        self.control.make_account()  # From now on its senders are known.
 
     def __enter__(self) -> Self:
         return self

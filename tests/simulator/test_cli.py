@@ -373,6 +373,19 @@ def test_a_clock_that_cannot_be_moved_so_says_why(
 # --- obedience --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["verdict"], ["ledger"], ["plan", "show"], ["plan", "clear"], ["clock"], ["decisions"]],
+    ids=" ".join,
+)
+def test_a_misspelt_account_is_trouble(simulator: Running, words: list[str]) -> None:
+    """Exit code 2 and which one was meant; a verdict on nobody would be one on nothing, and valid in the end."""
+    done = invoke(*words, *url(simulator), "--account", "defualt")
+
+    assert done.exit_code == 2
+    assert done.stderr.startswith("simulator: there is no account 'defualt'; did you mean 'default'?")
+
+
 def test_a_verdict_says_whether_the_sender_obeyed(simulator: Running) -> None:
     """Told nothing, there is nothing to be said."""
     where = url(simulator)

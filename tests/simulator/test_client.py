@@ -24,6 +24,7 @@ def test_both_addresses_of_the_ready_file_will_do() -> None:
 def test_one_client_speaks_for_one_account() -> None:
     """What another account accepted is not its business."""
     with running() as service, service.control("shop") as shop, service.control() as default:
+        shop.make_account()
         assert shop.messages() == []
         ask(service, request(mail(), headers={"Authorization": "Bearer shop"}))
 

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simulator.servers.control import (
+    accounts,
     attempts,
     decisions,
     events,
@@ -31,7 +32,7 @@ from simulator.servers.control import (
 from simulator.servers.control import clock as clocks
 from simulator.servers.control import webhooks as webhook
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint
+from simulator.servers.control.endpoint import PREFIX, Answer, Asked, Endpoint, Missing
 from simulator.servers.control.guard import Guard
 from simulator.servers.control.openapi import document
 from simulator.servers.control.problems import Refusal, problem
@@ -42,6 +43,7 @@ from simulator.store import StoreError
 #: Everything there is. A path with a place-holder comes after those that it would swallow.
 NOUNS = (
     health,
+    accounts,
     clocks,
     plan,
     messages,
@@ -72,6 +74,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/openapi.json",
         says="Give this document.",
         does=show_document,
+        missing=Missing.IGNORED,
         gives=Answer(says="An OpenAPI 3.1 document."),
     ),
 )

@@ -8,7 +8,7 @@ from simulator import shapes
 from simulator.provider.ledger import Attempt, AttemptState
 from simulator.provider.search import AttemptSearch
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Endpoint, choice, text
+from simulator.servers.control.endpoint import Answer, Asked, Endpoint, Missing, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
 from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.said import Said
@@ -102,6 +102,7 @@ ENDPOINTS = (
         path="/attempts/wait",
         says="Wait until enough attempts match.",
         does=wait_for_attempts,
+        missing=Missing.MADE,
         gives=Answer(shape=shapes.AttemptsFound),
         parameters=(*FILTERS, COUNT, TIMEOUT, LIMIT),
     ),

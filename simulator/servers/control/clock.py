@@ -11,7 +11,7 @@ from simulator import shapes
 from simulator.provider.clock import ClockError
 from simulator.provider.provider import Account
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -87,6 +87,7 @@ ENDPOINTS = (
         path="/clock",
         says="Move the account's clock ahead.",
         does=move_clock,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.ClockAdvance, shapes.ClockSet)),
         gives=Answer(shape=shapes.Clock),
     ),

@@ -12,7 +12,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from enum import Enum, auto
+from typing import Any, assert_never
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -142,7 +143,7 @@ def _account(_: str, given: str) -> str:
 
 ACCOUNT = Parameter(
     name="account",
-    says="The account that is meant; naming one is what makes it.",
+    says="The account that is meant.",
     read=_account,
     schema={
         "type": "string",
@@ -158,16 +159,35 @@ ACCOUNT = Parameter(
 # --- the row ----------------------------------------------------------------------------------------
 
 
+class Missing(Enum):
+    """What becomes of a request for an account that there is not."""
+
+    REFUSED = auto()
+    """404: it asks for what is there, or takes something of it away. A misspelt name makes no account."""
+    MADE = auto()
+    """The account is made: it is set up, or somebody waits for what will happen in it."""
+    IGNORED = auto()
+    """It does not matter, and makes no account: only the name is of interest, if that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A request that passed the checks of its row."""
 
     request: Request
-    account: Account
+    account_name: str
+    found: Account | None
+    """The account of this name; None only where `Missing.IGNORED` lets it be."""
     given: Mapping[str, Any]
     """Every parameter of the row, read, or its default."""
     body: Any = None
     """The JSON of the body, if the row takes one."""
+
+    @property
+    def account(self) -> Account:
+        """The account that is meant; not for rows of `Missing.IGNORED`."""
+        assert self.found is not None, "this row lets an account be missing: it has only its name"
+        return self.found
 
     def path(self, name: str) -> str:
         value: str = self.request.path_params[name]
@@ -214,6 +234,8 @@ class Endpoint:
     prefix: str = PREFIX
     of_account: bool = True
     """Whether it speaks of one account."""
+    missing: Missing = Missing.REFUSED
+    """What becomes of it if there is no such account."""
     is_open: bool = False
     """Whether everybody may ask: it tells nothing of anybody's mail and changes nothing."""
 
@@ -229,8 +251,28 @@ class Endpoint:
         """Check a request and answer it. Raises `Refusal`."""
         given = self._read(request)
         body = None if self.takes is None else await read_json(request)
-        account = context.named(given.pop(ACCOUNT.name, DEFAULT_ACCOUNT))
-        return await self.does(context, Asked(request=request, account=account, given=given, body=body))
+        name = given.pop(ACCOUNT.name, DEFAULT_ACCOUNT)
+        return await self.does(
+            context,
+            Asked(
+                request=request,
+                account_name=name,
+                found=self._account(context, name),
+                given=given,
+                body=body,
+            ),
+        )
+
+    def _account(self, context: Context, name: str) -> Account | None:
+        match self.missing:
+            case Missing.REFUSED:
+                return context.known(name)
+            case Missing.MADE:
+                return context.named(name)
+            case Missing.IGNORED:
+                return context.provider.accounts.get(name)
+            case _:
+                assert_never(self.missing)
 
     def _read(self, request: Request) -> dict[str, Any]:
         known = {each.name: each for each in self.every_parameter}

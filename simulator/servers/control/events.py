@@ -18,7 +18,7 @@ from simulator.provider.search import page_of
 from simulator.provider.suppression import Suppression
 from simulator.servers.control import stream
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, choice, text
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing, choice, text
 from simulator.servers.control.messages import COUNT, TIMEOUT
 from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.problems import Refusal
@@ -238,6 +238,7 @@ ENDPOINTS = (
         path="/events",
         says="Let an event happen by hand.",
         does=push_event,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.EventPushed,)),
         gives=Answer(shape=shapes.Event),
     ),
@@ -246,6 +247,7 @@ ENDPOINTS = (
         path="/events/wait",
         says="Wait until enough events match.",
         does=wait_for_events,
+        missing=Missing.MADE,
         gives=Answer(shape=shapes.EventsFound),
         parameters=(*FILTERS, LIMIT, COUNT, TIMEOUT),
     ),
@@ -261,6 +263,7 @@ ENDPOINTS = (
         path="/suppressions",
         says="Put an address on the suppression list.",
         does=suppress,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.SuppressionGiven,)),
         gives=Answer(shape=shapes.Suppression),
     ),

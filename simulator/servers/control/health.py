@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from simulator import __version__, shapes
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Endpoint
+from simulator.servers.control.endpoint import Answer, Asked, Endpoint, Missing
 from simulator.servers.control.said import Said
 
 
@@ -24,6 +24,7 @@ async def show_health(context: Context, asked: Asked) -> Response:
 
 async def reset(context: Context, asked: Asked) -> Response:
     context.provider.reset(asked.account.name, context.now())
+    context.was_reset()
     context.couriers.refresh(asked.account.name)
     await context.committer.commit()
     context.moves.moved()
@@ -36,6 +37,7 @@ ENDPOINTS = (
         path="/health",
         says="Say whether all is well.",
         does=show_health,
+        missing=Missing.IGNORED,
         gives=Answer(shape=shapes.Health),
     ),
     Endpoint(
@@ -43,6 +45,7 @@ ENDPOINTS = (
         path="/reset",
         says="Forget everything of the account.",
         does=reset,
+        missing=Missing.MADE,
         gives=Answer(shape=shapes.WasReset),
     ),
 )

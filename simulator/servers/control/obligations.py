@@ -9,7 +9,7 @@ from starlette.responses import Response
 from simulator import shapes
 from simulator.provider.obligations import Obligation, Reported
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, flag
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing, flag
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -98,6 +98,7 @@ ENDPOINTS = (
         path="/obligations",
         says="Enter what was promised.",
         does=enter_obligations,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.ObligationsNamed, list[shapes.Obligation])),
         gives=Answer(shape=shapes.Entered),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from simulator import __version__, shapes
-from simulator.servers.control.endpoint import Answer, Endpoint, Parameter
+from simulator.servers.control.endpoint import Answer, Endpoint, Missing, Parameter
 from simulator.servers.control.problems import PROBLEM
 
 _REF = "#/components/schemas/{name}"
@@ -90,8 +90,10 @@ def _operation(row: Endpoint, schemas: Mapping[int, Any]) -> dict[str, Any]:
 
 def _refusals(row: Endpoint) -> dict[int, str]:
     more: dict[int, str] = {}
+    if row.of_account and row.missing is Missing.REFUSED:
+        more[404] = "There is no such account."
     if "{" in row.path:
-        more[404] = "There is no such thing in this account."
+        more[404] = "There is no such account, or no such thing in it."
     if row.takes is not None:
         more[413] = "The body is too large."
         more[422] = "The body is JSON, but not what is wanted here; the detail says where."

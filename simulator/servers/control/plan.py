@@ -18,7 +18,7 @@ from simulator.provider.provider import Account, Setup
 from simulator.provider.webhooks import TargetError
 from simulator.servers import plans
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, flag
+from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing, flag
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import Said
 
@@ -65,7 +65,14 @@ async def add_rules(context: Context, asked: Asked) -> Response:
         else:
             (data,) = data.values()
     try:
-        rules = read_rules(data, "POST plan", start=len(asked.account.plan.plan.rules) + 1)
+        # Where they come to stand is nothing to whoever has written them.
+        is_alone = isinstance(data, list) and len(data) == 1
+        rules = read_rules(
+            data,
+            "POST plan",
+            start=len(asked.account.plan.plan.rules) + 1,
+            counted_from=None if is_alone else 1,
+        )
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.add_rules(asked.account.name, rules, context.now())
@@ -78,7 +85,7 @@ async def check_plan(context: Context, asked: Asked) -> Response:
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     explained = [*map(explain, setup.plan.rules), *explain_settings(setup)]
-    return Said(shapes.PlanChecked(explained=explained, doubts=warnings(setup, account=asked.account.name)))
+    return Said(shapes.PlanChecked(explained=explained, doubts=warnings(setup, account=asked.account_name)))
 
 
 async def heal(context: Context, asked: Asked) -> Response:
@@ -91,7 +98,7 @@ async def heal(context: Context, asked: Asked) -> Response:
 
 
 async def release(context: Context, asked: Asked) -> Response:
-    return Said(shapes.Released(released=context.holds.release(asked.account.name)))
+    return Said(shapes.Released(released=context.holds.release(asked.account_name)))
 
 
 PLAN = Answer(shape=shapes.PlanShown)
@@ -103,6 +110,7 @@ ENDPOINTS = (
         path="/plan",
         says="Replace the whole plan.",
         does=set_plan,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.PlanGiven,)),
         gives=PLAN,
     ),
@@ -111,6 +119,7 @@ ENDPOINTS = (
         path="/plan",
         says="Append rules.",
         does=add_rules,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.RulesToAdd, list[shapes.Rule], str)),
         gives=PLAN,
     ),
@@ -127,6 +136,7 @@ ENDPOINTS = (
         path="/plan/check",
         says="Say what a plan would do, without putting it in force.",
         does=check_plan,
+        missing=Missing.IGNORED,
         takes=Body(shapes=(shapes.PlanGiven,)),
         gives=Answer(shape=shapes.PlanChecked),
     ),
@@ -135,6 +145,7 @@ ENDPOINTS = (
         path="/release",
         says="Let go the answers that are held.",
         does=release,
+        missing=Missing.IGNORED,
         gives=Answer(shape=shapes.Released),
     ),
 )

@@ -14,7 +14,7 @@ from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Provider, Record
 from simulator.servers.control import attempts, decisions, messages
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Endpoint, text
+from simulator.servers.control.endpoint import Answer, Asked, Endpoint, Missing, text
 from simulator.servers.control.problems import Refusal
 from simulator.servers.control.said import encode
 from simulator.servers.feed import Begun, Feed, FeedError, Happening, Missed, Silence, Told
@@ -142,6 +142,7 @@ ENDPOINTS = (
         path="/stream",
         says="Tell what happens, as it happens.",
         does=stream,
+        missing=Missing.MADE,
         gives=STREAM,
         parameters=(text("after", "Go on after this event id, like the header Last-Event-ID."),),
     ),

@@ -16,7 +16,17 @@ from simulator.provider.provider import Account
 from simulator.provider.search import page_of
 from simulator.provider.webhooks import TargetError, check_target
 from simulator.servers.control.context import Context
-from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Parameter, choice, text, whole
+from simulator.servers.control.endpoint import (
+    Answer,
+    Asked,
+    Body,
+    Endpoint,
+    Missing,
+    Parameter,
+    choice,
+    text,
+    whole,
+)
 from simulator.servers.control.messages import COUNT, TIMEOUT
 from simulator.servers.control.paging import LIMIT, PAGING, following
 from simulator.servers.control.problems import Refusal
@@ -189,6 +199,7 @@ ENDPOINTS = (
         path="/webhook",
         says="Set where the account's events are told.",
         does=set_webhook,
+        missing=Missing.MADE,
         takes=Body(shapes=(shapes.WebhookGiven,)),
         gives=Answer(shape=shapes.Webhook),
     ),
@@ -212,6 +223,7 @@ ENDPOINTS = (
         path="/deliveries/wait",
         says="Wait until enough deliveries match.",
         does=wait_for_deliveries,
+        missing=Missing.MADE,
         gives=Answer(shape=shapes.DeliveriesFound),
         parameters=(*FILTERS, LIMIT, COUNT, TIMEOUT),
     ),

@@ -71,8 +71,11 @@ class Pages:
     # --- what is asked for --------------------------------------------------------------------------
 
     async def show_page(self, request: Request) -> Response:
-        """Give the whole page."""
-        asked = self._asked(request)
+        """Give the whole page; where there is no such account, one that says so, and which there are."""
+        try:
+            asked = self._asked(request)
+        except Refusal as refusal:
+            return self._refused(refusal)
         rendered = {
             **asked.everywhere,
             **await self._list_data(asked),
@@ -242,11 +245,18 @@ class Pages:
 
     # --- inside -------------------------------------------------------------------------------------
 
+    def _refused(self, refusal: Refusal) -> Response:
+        """Word a refusal for a person, who has typed the name of an account or followed a link."""
+        accounts = sorted(self._context.provider.accounts)[:SHOWN]
+        html = self._template("refused.html").render(detail=refusal.detail, accounts=accounts)
+        response = self._said(html)
+        response.status_code = refusal.status
+        return response
+
     def _asked(self, request: Request) -> _Asked:
         given = request.query_params
         name = ACCOUNT.read("account", given.get("account") or DEFAULT_ACCOUNT)
-        account = self._context.provider.account(name, self._context.now())
-        return _Asked(account, given)
+        return _Asked(self._context.known(name), given)
 
     @cached_property
     def _environment(self) -> Environment:

@@ -41,7 +41,9 @@ def test_what_struck_is_listed(simulator: Running) -> None:
     assert listed[0].endswith("accept: 503 every other – 503")
     as_json = json.loads(invoke(simulator, "--json").output)
     assert [each["answer"] for each in as_json["decisions"]] == ["503", "503"]
-    assert invoke(simulator, "--account", "nobody").output == "nothing has gone wrong in account nobody yet\n"
+    with simulator.control("calm") as calm:
+        calm.make_account()
+    assert invoke(simulator, "--account", "calm").output == "nothing has gone wrong in account calm yet\n"
 
 
 def test_a_saved_run_is_played_by_another_simulator(simulator: Running, tmp_path: Path) -> None:

@@ -343,8 +343,8 @@ def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> Non
         first = ask(service, by_key)
         control.owe([{"ref": "r", "recipient": "ada@example.com"}])
         shop.add_rules({"fault": "reply", "code": 503, "times": 1})
-        with service.control("named only") as named:
-            named.plan()
+        with service.control("made only") as made:
+            made.make_account()
         before = (
             control.messages(),
             control.attempts(),
@@ -353,7 +353,7 @@ def test_a_restart_keeps_acceptances_keys_and_obligations(tmp_path: Path) -> Non
         )
 
     with running(ledger=ledger, seed=8) as service, service.control() as control:
-        assert {"shop", "named only"} <= set(control.health()["accounts"])
+        assert {"shop", "made only"} <= set(control.health()["accounts"])
         with service.control("shop") as shop:
             assert [rule["code"] for rule in shop.plan()["rules"]] == [503]
         again = ask(service, by_key)
@@ -416,6 +416,7 @@ def test_a_plan_file_is_what_every_account_begins_with() -> None:
     with running({"rules": [{"name": "given", "fault": "reset"}]}) as service:
         for account in ("default", "shop"):
             with service.control(account) as control:
+                control.make_account()
                 control.heal()
                 control.reset()
                 assert [rule["name"] for rule in control.plan()["rules"]] == ["given"]

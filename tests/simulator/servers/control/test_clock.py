@@ -24,6 +24,7 @@ def test_a_test_moves_the_clock_of_its_account(simulator: Running, control: Cont
     assert datetime.fromisoformat(moved["now"]) - before >= timedelta(seconds=3600.5)
     assert datetime.fromisoformat(set_to["now"]) >= to
     with simulator.control("another") as another:
+        another.make_account()
         assert another.clock()["ahead_s"] == 0.0
     control.reset()
     assert control.clock()["ahead_s"] == 0.0

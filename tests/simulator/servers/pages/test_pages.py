@@ -217,11 +217,26 @@ def test_a_part_is_what_the_page_has_there(
 def test_accounts_do_not_meet(simulator: Running, control: ControlClient, web: httpx.Client) -> None:
     """One account's page shows nothing of another's."""
     send(simulator, subject="Secret")
+    with simulator.control("shop & co") as shop:
+        shop.make_account()
     page = web.get("/", params={"account": "shop & co"}).text
 
     assert "Secret" not in page
     assert "account=shop%20%26%20co" in page
     assert "Nothing accepted yet" in page
+
+
+def test_the_page_of_no_account_says_which_there_are(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
+    """A misspelt name makes none; nor do the parts that a page asks for whose account is gone."""
+    answer = web.get("/", params={"account": "<b>defualt"})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "there is no account &#39;&lt;b&gt;defualt&#39;; did you mean &#39;default&#39;?" in answer.text
+    assert '<a href="/?account=default">default</a>' in answer.text
+    assert web.get(f"{BASE}/part/list", params={"account": "<b>defualt"}).status_code == 404
+    assert "<b>defualt" not in simulator.service.provider.accounts
 
 
 # --- nothing that was sent does anything ------------------------------------------------------------
