@@ -100,7 +100,7 @@ cli.add_command(decisions)
 @click.option("--seed", type=int, metavar="N", help="Seed of all dice and names; a fresh one is printed.")
 @click.option("--admin-token", metavar="T", help="Ask for this token at the control API; needed to listen beyond this machine.")  # fmt: skip
 @click.option("--webhook-url", metavar="URL", help="Where events are told, unless a plan says it.")
-@click.option("--webhook-secret", metavar="S", help="Signs them: whsec_ and base64; one that follows from the seed is printed.")  # fmt: skip
+@click.option("--webhook-secret", metavar="S", help="Signs them: whsec_ and base64; else the ledger keeps one, which is printed.")  # fmt: skip
 @click.option("--webhook-hosts", type=click.Choice(["loopback", "private", "any"]), default="loopback", show_default=True, help="How far webhooks may go: this machine, private networks, everywhere.")  # fmt: skip
 @click.option("--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Write addresses and pid there (JSON) when everything is up; -: to the standard output.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True, help="info: a line per attempt and per request to the control API.")  # fmt: skip

@@ -12,6 +12,7 @@ from simulator.config import explain, explain_settings, warnings
 from simulator.provider.account import DEFAULT_ACCOUNT
 from simulator.servers.control import is_loopback
 from simulator.servers.serve import Service
+from simulator.servers.usual_webhook import Origin
 from simulator.store.opening import about
 
 #: So many accounts are named one by one.
@@ -75,14 +76,9 @@ def _named(service: Service, name: str) -> str:
 
 
 def _webhook(service: Service) -> list[tuple[str, str]]:
-    url, given = service.options.webhook_url, service.options.webhook_secret
-    if url is None:
+    usual = service.usual_webhook
+    if usual.rules.url is None:
         return []
-    return [
-        (
-            "webhook",
-            url
-            if given is not None
-            else f"{url} (secret {service.usual_webhook.secrets[0]}, of this seed; --webhook-secret keeps one)",
-        )
-    ]
+    # Who has given a secret knows it.
+    secret = "secret" if usual.origin is Origin.GIVEN else f"secret {usual.rules.secrets[0]}"
+    return [("webhook", f"{usual.rules.url} ({secret}, {usual.origin})")]

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from simulator.clock import Clock
 from simulator.provider.ledger import Acceptance
 from simulator.provider.provider import Provider, Setup
-from simulator.provider.signing import Scheme, SecretError, read_secret, secret_of
 from simulator.provider.webhooks import Reach, TargetError, WebhookRules, check_target
 from simulator.servers.alarms import Alarms
 from simulator.servers.couriers import Couriers
@@ -22,16 +21,6 @@ from simulator.store.committer import Committer
 
 class OutgoingError(ValueError):
     """Nothing can go out like this. The message is one sentence that says what would be right."""
-
-
-def usual_webhook(url: str | None, secret: str | None, seed: int) -> WebhookRules:
-    """Return the webhook of accounts for which no plan has one. Raises `OutgoingError`."""
-    secret = secret_of(seed) if secret is None else secret
-    try:
-        read_secret(secret, Scheme.STANDARD)
-    except SecretError as problem:
-        raise OutgoingError(f"--webhook-secret: {problem}") from problem
-    return WebhookRules(url=url, secrets=(secret,))
 
 
 def check_targets(usual: WebhookRules, setups: Sequence[Setup], reach: Reach) -> None:

@@ -40,11 +40,12 @@ from simulator.servers.control.context import Context
 from simulator.servers.descriptors import raise_limit
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
-from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets, usual_webhook
+from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets
 from simulator.servers.pages import LazyPages
 from simulator.servers.recall import recall_keys
 from simulator.servers.smtp import SmtpServer
 from simulator.servers.tls import Tls, TlsError, TlsOptions
+from simulator.servers.usual_webhook import UsualWebhook
 from simulator.servers.wire import Holds, Wire
 from simulator.store import Durability, Store, StoreError
 from simulator.store.committer import Committer
@@ -113,7 +114,7 @@ class Options:
     webhook_url: str | None = None
     """Where events are told if no plan says it."""
     webhook_secret: str | None = None
-    """None: one that follows from the seed."""
+    """None: the one that the ledger has kept, else one that follows from the seed."""
     webhook_hosts: Reach = Reach.LOOPBACK
     ready_file: Path | None = None
     """`-`: the standard output."""
@@ -166,9 +167,9 @@ class Service:
             )
         options = self.options
         try:
-            self.usual_webhook = usual_webhook(options.webhook_url, options.webhook_secret, options.seed)
+            self.usual_webhook = UsualWebhook(options.webhook_url, options.webhook_secret, options.seed)
             setups = (options.setup, *(tenant.setup for _, tenant in options.tenancy.tenants))
-            check_targets(self.usual_webhook, setups, options.webhook_hosts)
+            check_targets(self.usual_webhook.rules, setups, options.webhook_hosts)
         except OutgoingError as problem:
             raise ServeError(str(problem)) from problem
 
@@ -182,6 +183,8 @@ class Service:
             self._restore(list(self.store.load()), now)
         except StoreError as problem:
             raise ServeError(str(problem)) from problem
+        if self.store.durability is not Durability.NOTHING:
+            self.usual_webhook.take_up(self.provider)
         self.feed = Feed(life=f"{int(now.timestamp() * 1000):x}")
         self.committer = Committer(self._records, self.store, self._kept)
         self._stack.push_async_callback(self.committer.close)
@@ -196,7 +199,7 @@ class Service:
             self.alarms,
             self.moves.moved,
             self.archive.raw,
-            usual=self.usual_webhook,
+            usual=self.usual_webhook.rules,
             reach=options.webhook_hosts,
         )
         self._stack.push_async_callback(self.outgoing.close)
@@ -227,6 +230,7 @@ class Service:
             webhooks=self.outgoing.webhooks,
             returns=self.outgoing.returns,
             is_serving=lambda: self._is_serving,
+            was_reset=lambda: self.usual_webhook.stay(self.provider),
         )
         self.feed.companion = functools.partial(stream.tell_events, context)
         self.control = ControlApi(
@@ -273,8 +277,16 @@ class Service:
         )
         self._stack.push_async_callback(asyncio.wait, {self._recalling})
         self._stack.callback(self._end_of_waiting)
+        # Before anybody is told a secret, or where to send: what was decided at the start is kept.
+        await self._keep()
         self.outgoing.begin()
         self._is_serving = True
+
+    async def _keep(self) -> None:
+        try:
+            await self.committer.commit()
+        except StoreError as problem:
+            raise ServeError(str(problem)) from problem
 
     def _where(self) -> dict[str, str]:
         """Where senders are to send, for people."""

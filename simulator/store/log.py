@@ -115,7 +115,7 @@ class Log:
         path = self._path(number)
         fd = -1
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             os.write(fd, MAGIC)
             if self._synced:
                 os.fsync(fd)

@@ -64,11 +64,13 @@ class SqliteFile:
                 f"the ledger {self.path} is a directory; name a file, like {self.path}/simulator.db"
             )
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            # People's mail, and secrets of webhooks: nobody else's business. SQLite's own files follow its mode.
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError as problem:
-            raise StoreError(
-                f"the ledger {self.path} cannot be created: there is no directory {self.path.parent}"
-            ) from problem
+            # The system says the same of a folder that takes no new files (/proc) and of a link into nowhere.
+            is_there = self.path.parent.is_dir()
+            why = problem.strerror if is_there else f"there is no directory {self.path.parent}"
+            raise StoreError(f"the ledger {self.path} cannot be created: {why}") from problem
         except OSError as problem:
             raise StoreError(
                 f"the ledger {self.path} cannot be opened for writing: {problem.strerror}"

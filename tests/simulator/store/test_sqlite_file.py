@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,15 @@ def test_a_file_in_no_directory_is_refused(tmp_path: Path) -> None:
     """Directories are not made: a typing error should not build a tree."""
     with pytest.raises(StoreError, match="there is no directory"):
         opened(tmp_path / "nowhere" / "ledger.db")
+
+
+def test_the_reason_is_the_systems(tmp_path: Path) -> None:
+    """A folder that is there is not called missing: here a link leads nowhere, in /proc no file can be made."""
+    (tmp_path / "ledger.db").symlink_to(tmp_path / "nowhere" / "ledger.db")
+    for path in (tmp_path / "ledger.db", *(Path("/proc/x.db") for _ in range(sys.platform == "linux"))):
+        with pytest.raises(StoreError) as wrong:
+            opened(path)
+        assert str(wrong.value) == f"the ledger {path} cannot be created: No such file or directory"
 
 
 def test_a_file_of_another_kind_is_refused_and_left_alone(path: Path) -> None:
