@@ -82,10 +82,13 @@ def read_setup(
     """Read how an account behaves; what is not given is as in `base`. `known`: keys that others read."""
     refuse_unknown(place, data, (*PLAN_KEYS, *known))
     rules: list[Rule] = []
+    written = 0
     # Lines come before tables, and what comes along comes last: the first rule that strikes decides.
     for key in ("rules", "rule"):
         if key in data:
-            rules += read_rules(data[key], str(place), start=len(rules) + 1)
+            # A line may have become two rules; whoever reads what is wrong counts what he has written.
+            rules += read_rules(data[key], str(place), start=len(rules) + 1, counted_from=written + 1)
+            written += len(data[key])
     for name in _named(data.get("plan", []), place):
         base = replace(base, plan=replace(base.plan, rules=()))
         base = read_setup(load_shipped(name, place), Place(name), base=base)

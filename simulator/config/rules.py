@@ -25,28 +25,34 @@ from simulator.provider.rule import Rule
 RULE_KEYS = ("name", "fault", "stage", *WHO_KEYS, *WHEN_KEYS, "per", "sticks")
 
 
-def read_rules(rules: object, source: str, *, start: int = 1) -> tuple[Rule, ...]:
-    """Read a list of rules. `start` is the number of the first one (when they are appended). Raise `PlanError`."""
+def read_rules(
+    rules: object, source: str, *, start: int = 1, counted_from: int | None = 1
+) -> tuple[Rule, ...]:
+    """Read a list of rules. Raise `PlanError`.
+
+    `start` is the number of the first one in the plan, which names it if it has no name. What is wrong is said of a rule
+    by its place among those that somebody has written, who counts from `counted_from`; None: there is only one.
+    """
     if not isinstance(rules, Sequence) or isinstance(rules, (str, bytes)):
         raise Place(source).wrong(f"the rules are {shown(rules)}; they must be a list ([[rule]] in TOML)")
     read: list[Rule] = []
-    for data in rules:
-        place = Place(source, f"rule {start + len(read)}")
+    for at, data in enumerate(rules):
+        called = "rule" if counted_from is None else f"rule {counted_from + at}"
+        place = Place(source, "" if counted_from is None else called)
         # A line may stand for a rule on each wire.
         for table in read_line(place, data) if isinstance(data, str) else (data,):
-            read.append(_read_rule(table, source, start + len(read)))
+            read.append(_read_rule(table, place, called, start + len(read)))
     return tuple(read)
 
 
-def _read_rule(data: object, source: str, number: int) -> Rule:
-    place = Place(source, f"rule {number}")
+def _read_rule(data: object, place: Place, called: str, number: int) -> Rule:
     if not isinstance(data, Mapping):
         raise place.wrong(f"a rule is a line or a table of keys, not {shown(data)}")
     name = read_text(place, "name", data.get("name", f"rule {number}"))
     if not name.strip() or not name.isprintable():
         raise place.wrong(f'"name" is {shown(name)}; give a short printable name or leave it out')
     if "name" in data:
-        place = place.at(f"rule {number} ({shown(name)})")
+        place = place.at(f"{called} ({shown(name)})")
 
     given = dict(data)
     if (

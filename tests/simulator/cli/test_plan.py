@@ -109,12 +109,15 @@ def test_what_can_never_strike_is_said_when_it_is_set(simulator: Running) -> Non
 def test_a_line_that_is_not_understood_is_pointed_at(
     simulator: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["plan", "add", "503 frist 2", *url(simulator)]) == 2
-    said = capsys.readouterr().err
-    assert said == (
-        'simulator: POST plan: rule 1: "frist" (word 2 of "503 frist 2") is not understood;'
-        ' did you mean "first"?\n'
-    )
+    invoke("add", "503 first 2", *url(simulator), "--account", "shop")
+    for more, where in ((), ""), (("hang",), "rule 2: "):
+        assert run(["plan", "add", *more, "503 frist 2", *url(simulator), "--account", "shop"]) == 2
+        said = capsys.readouterr().err
+        assert said == (
+            f'simulator: POST plan: {where}"frist" (word 2 of "503 frist 2") is not understood;'
+            ' did you mean "first"?\n'
+        )
+    invoke("clear", *url(simulator), "--account", "shop")
 
 
 def test_adding_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,8 +189,32 @@ def test_the_rule_is_named_by_number_and_name() -> None:
 
 def test_appended_rules_are_numbered_on() -> None:
     assert [rule.name for rule in read_rules([{"fault": "hang"}], "POST plan", start=4)] == ["rule 4"]
-    with pytest.raises(PlanError, match=r"POST plan: rule 4: "):
-        read_rules([{"fault": "hung"}], "POST plan", start=4)
+
+
+@pytest.mark.parametrize(
+    ("rules", "counted_from", "says"),
+    [
+        ([{"fault": "hung"}], None, 'POST plan: "fault" is "hung"'),
+        (["hung"], None, 'POST plan: "hung" (word 1 of "hung") is nothing'),
+        ([{"name": "a", "fault": "hang", "first": "x"}], None, 'POST plan: rule ("a"): "first" is "x"'),
+        (["outage", "hang", "hung"], 1, 'POST plan: rule 3: "hung" (word 1'),
+        (["outage", {"name": "a", "fault": "hang", "first": "x"}], 1, 'POST plan: rule 2 ("a"): "first"'),
+    ],
+)
+def test_a_mistake_is_counted_as_its_writer_counts(
+    rules: list[object], counted_from: int | None, says: str
+) -> None:
+    """Not by where it would stand in a plan, nor as two where a line is a rule on each wire."""
+    with pytest.raises(PlanError) as wrong:
+        read_rules(rules, "POST plan", start=4, counted_from=counted_from)
+
+    assert str(wrong.value).startswith(says)
+
+
+def test_lines_and_tables_of_one_file_are_counted_together() -> None:
+    said = sentence({"rules": ["outage", "hang"], "rule": [{"fault": "hung"}]})
+
+    assert said.startswith('plan.toml: rule 3: "fault" is "hung"')
 
 
 JSON_VALUES = st.recursive(
