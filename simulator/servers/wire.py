@@ -44,6 +44,8 @@ from simulator.servers.alarms import Alarms
 
 #: How long a closed line still waits for the other side to close too, in seconds.
 LINGER_S = 2.0
+#: How long the other side may take nothing at all of what was said to it, in seconds, if it does not fit on its way.
+UNREAD_S = 60.0
 
 
 class Line:
@@ -61,6 +63,42 @@ class Line:
         self._ended = False
         self._hung_up = False
         self._linger: asyncio.TimerHandle | None = None
+        self.unread_s: float | None = UNREAD_S
+        """See `clogged`; None: there is no limit."""
+        self._untaken = 0
+        self._watch: asyncio.TimerHandle | None = None
+
+    def clogged(self) -> None:
+        """More was said than the other side takes (`pause_writing`): if it takes nothing for `unread_s`, it is seen out.
+
+        Whoever never reads would else hold its line, and what was said on it, for ever: also a line that we have
+        closed, for the kernel keeps asking whether there is room.
+        """
+        if self._watch is None and self.unread_s is not None and not self._gone:
+            self._untaken = self.transport.get_write_buffer_size()
+            self._watch = asyncio.get_running_loop().call_later(self.unread_s, self._see_out)
+
+    def freed(self) -> None:
+        """The other side has taken most of what was said (`resume_writing`)."""
+        if self._watch is not None and not self.transport.is_closing():
+            self._watch.cancel()
+            self._watch = None
+
+    def _see_out(self) -> None:
+        self._watch = None
+        left = self.transport.get_write_buffer_size()
+        if not left or self._gone:
+            return
+        if left < self._untaken:
+            self.clogged()  # It is slow, but there.
+        else:
+            self.transport.abort()
+
+    def close(self) -> None:
+        """Close behind what was said. Whoever does not take it is not waited for without end."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self.clogged()
 
     def hang_up(self) -> None:
         """Close in an orderly way: what was written goes out, then FIN.
@@ -73,16 +111,16 @@ class Line:
             return
         self._hung_up = True
         if self._turn_deaf is None or self._ended or not self.transport.can_write_eof():
-            self.transport.close()
+            self.close()
             return
         self._turn_deaf()
         try:
             self.transport.write_eof()
         except OSError:
             # The other side was faster: there is nobody left to wait for.
-            self.transport.close()
+            self.close()
             return
-        self._linger = asyncio.get_running_loop().call_later(LINGER_S, self.transport.close)
+        self._linger = asyncio.get_running_loop().call_later(LINGER_S, self.close)
 
     def reset(self) -> None:
         """Break the line: RST, and whatever was not sent yet is thrown away.
@@ -107,14 +145,15 @@ class Line:
         self._ended = True
         self._over.set()
         if self._hung_up:
-            self.transport.close()
+            self.close()
 
     def lost(self) -> None:
         """The connection is over, from whichever side."""
         self._gone = True
         self._over.set()
-        if self._linger is not None:
-            self._linger.cancel()
+        for timer in (self._linger, self._watch):
+            if timer is not None:
+                timer.cancel()
 
     def has_ended(self) -> bool:
         """Tell whether the other side has said that it says no more."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from simulator.dialects import http
@@ -88,7 +89,7 @@ class HttpLine(Line):
         if unread:
             self.hang_up()
         elif not cycle.keep_alive:
-            self.transport.close()
+            self.close()
         cycle.on_response()
 
     def keep_alive_for(self, seconds: float) -> None:
@@ -183,6 +184,22 @@ class _Onwards:
         self._visitor.on_message_complete()
 
 
+class _Flow(FlowControl):
+    """uvicorn's, but nothing is read while requests wait for their turn.
+
+    uvicorn reads on with each answer, and a piece may bring a thousand requests: whoever pipelines would fill our memory.
+    What is answered now is here to its end, or nothing could be waiting behind it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            super().resume_reading()
+
+
 class Visitor(HttpToolsProtocol):
     """uvicorn's connection, with a door in front and a `Line` to the application.
 
@@ -223,6 +240,8 @@ class Visitor(HttpToolsProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._heard_body = False
+        self._is_clogged = False
+        """An answer is out as far as we are concerned, and the sender does not take it: the next request waits."""
         self._last_words: http.HttpWords | None = None
         self._kept: list[bytes] = []
         self._knocked = asyncio.Event()
@@ -231,6 +250,7 @@ class Visitor(HttpToolsProtocol):
     # uvicorn's class narrows the argument in the same way: it only ever serves streams.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
         self.line = HttpLine(self)
         self.app_state = {"line": self.line}
         self._wait_for(_Reading.FIRST_BYTE)
@@ -339,6 +359,7 @@ class Visitor(HttpToolsProtocol):
             self._idle_for(max(left_s, 1.0))
         else:
             super().timeout_keep_alive_handler()
+            self.line.close()
 
     def shutdown(self) -> None:
         if self.waits:
@@ -402,8 +423,26 @@ class Visitor(HttpToolsProtocol):
         last = self._last_words
         if last is not None:
             self._say_last(last)
-            return
-        super().on_response_complete()
+        elif self.transport.is_closing():
+            self.line.close()  # uvicorn may have closed it: what is still to go out must not take for ever.
+            super().on_response_complete()
+        elif self.flow.write_paused:
+            # Whoever pipelines and does not read what comes of it would fill our memory: no next request before that.
+            self._is_clogged = True
+            self.flow.pause_reading()
+        else:
+            super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.line.clogged()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.line.freed()
+        if self._is_clogged:
+            self._is_clogged = False
+            self.on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -472,7 +511,7 @@ class Visitor(HttpToolsProtocol):
         if self._deaf or self._closed or self.transport.is_closing() or self._reading is _Reading.NOTHING:
             return
         if self._reading is _Reading.FIRST_BYTE:
-            self.transport.close()
+            self.line.close()
         else:
             self._refuse(408, "request_timeout", f"the head of a request must be here within {HEAD_S:g} s")
 

@@ -112,7 +112,7 @@ class QuickDesk:
             line.transport.write(whole_yes(words, line.fields, closes=closes))
             sent, said = Sent.UNKNOWN if line.has_ended() else Sent.COMPLETE, "200"
             if closes:
-                line.transport.close()
+                line.close()
         self._provider.quick.end(attempt, sent, said, now)
         desk.wire.turns.ended(attempt.account)
         desk.moved()

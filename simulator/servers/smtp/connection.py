@@ -84,6 +84,7 @@ class Connection(SMTP):
         stream = cast(asyncio.Transport, transport)
         self._inbox = Inbox(stream, self._clock)
         self._line = Line(stream, turn_deaf=self._inbox.turn_deaf)
+        self._line.unread_s = self._rules.idle_timeout_s
         self._peer = _peer(transport)
         self._attempt = self._provider.open("smtp", self._peer, self._clock.now())
         self._refresh()
@@ -132,8 +133,10 @@ class Connection(SMTP):
 
     def pause_writing(self) -> None:
         self._writable = self._loop.create_future()
+        self._line.clogged()
 
     def resume_writing(self) -> None:
+        self._line.freed()
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
@@ -212,6 +215,7 @@ class Connection(SMTP):
         if rules is not self._rules:
             self._rules = rules
             self._is_plain = not rules.offers("ENHANCEDSTATUSCODES")
+            self._line.unread_s = rules.idle_timeout_s
             if self._timer is not None:
                 self._timer.cancel()
             if not self._line.is_lost():

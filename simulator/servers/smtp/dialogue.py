@@ -39,6 +39,11 @@ def greeting_of(hostname: str, banner: str | None) -> bytes:
     return lines(_SERVICE_READY, None, f"{hostname} ESMTP ready" if banner is None else banner)
 
 
+def _is_sound(line: bytes) -> bool:
+    """Tell whether a line ends as it must, and nothing in it looks like an end."""
+    return line.endswith(b"\r\n") and b"\r" not in line[:-2] and b"\0" not in line
+
+
 class Dialogue(Stages):
     """Obeys one command after the other; the commands are its heirs'."""
 
@@ -119,6 +124,8 @@ class Dialogue(Stages):
                     pass
                 case bytes(line):
                     await self._obey(line)
+                case Trouble.TOO_LONG if self._inbox.began_with.upper() == b"BDAT":
+                    await self._obey(self._inbox.began_with)
                 case Trouble.TOO_LONG:
                     await self._say(lines(500, "5.5.2", "the command line is too long"))
                 case Trouble.IDLE:
@@ -140,13 +147,18 @@ class Dialogue(Stages):
         return await self._inbox.line(COMMAND_LIMIT_BYTES)
 
     async def _obey(self, line: bytes) -> None:
+        if line[:4].upper() == b"BDAT" and not _is_sound(line):
+            # What follows is a chunk, and must not be taken for commands.
+            await self._say(lines(CLOSING, "4.5.4", "a broken BDAT line; closing the connection"))
+            self._over = True
+            return
         if not line.endswith(b"\r\n"):
             # RFC 5321, section 2.3.8: only CRLF ends a line. Obeying the LF would hide a broken sender; waiting
             # for a CRLF that never comes would make it a riddle. So the line is refused, and said why.
             await self._say(lines(500, "5.5.2", "lines end with CRLF, this one ended with LF only"))
             return
         text = line[:-2]
-        if b"\r" in text or b"\0" in text:
+        if not _is_sound(line):
             # The same section for CR; NUL is no character of a command (RFC 5321, section 4.1.2).
             await self._say(lines(500, "5.5.2", "there is a CR or a NUL within the command line"))
             return
@@ -161,9 +173,10 @@ class Dialogue(Stages):
         # Only ASCII: upper() makes an I of a dotless one.
         verb = verb.upper() if verb.isascii() else ""
         command = self._commands.get(verb)
-        if command is not None and not self._knows(verb):
+        # The chunk behind BDAT must be read before anything is said to it, also where CHUNKING is hidden: a sender that
+        # does not mind would else have its octets obeyed as commands.
+        if command is not None and verb != "BDAT" and not self._knows(verb):
             command = None
-        # The chunk behind BDAT must be read before anything is said to it.
         if (trouble := self._at_the_door(verb)) is not None and (command is None or verb != "BDAT"):
             await self._say(trouble)
             return

@@ -13,6 +13,8 @@ from simulator.driven import Waiter, parked
 
 #: Unread input that makes us stop reading from the socket.
 INBOX_LIMIT_BYTES = 256 * 1024
+#: So much of a line that is too long is remembered: enough for a verb.
+_BEGINNING = 4
 
 
 class Trouble(Enum):
@@ -38,6 +40,8 @@ class Inbox:
         self._ended = False
         self._lost = False
         self._dismissed = False
+        self.began_with = b""
+        """The first octets of the line that was too long."""
         self.gave_up = False
         """The sender took too long."""
         self.waiting_since: float | None = None
@@ -137,8 +141,15 @@ class Inbox:
             if end >= 0:
                 line = bytes(self.data[: end + 1])
                 del self.data[: end + 1]
-                return Trouble.TOO_LONG if too_long or len(line) > limit_bytes else line
+                if too_long:
+                    return Trouble.TOO_LONG
+                if len(line) > limit_bytes:
+                    self.began_with = line[:_BEGINNING]
+                    return Trouble.TOO_LONG
+                return line
             if len(self.data) > limit_bytes:
+                if not too_long:
+                    self.began_with = bytes(self.data[:_BEGINNING])
                 too_long = True
                 self.data.clear()
             searched = len(self.data)

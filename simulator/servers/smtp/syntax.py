@@ -187,3 +187,13 @@ def need_utf8(mailbox: str, allowed: bool) -> None:
     """RFC 6531, section 3.5: without SMTPUTF8 an address is ASCII."""
     if not allowed and not mailbox.isascii():
         raise Objection(553, "5.6.7", "an address that is not ASCII needs SMTPUTF8")
+
+
+def need_utf8_for_orcpt(orcpt: str, allowed: bool) -> None:
+    """RFC 6533, section 3: `utf-8-addr-unitext` is for mail with SMTPUTF8, `utf-8-addr-xtext` (ASCII) for any."""
+    if not allowed and not orcpt.isascii():
+        raise Objection(
+            501,
+            "5.5.4",
+            r"ORCPT beyond ASCII needs SMTPUTF8; without it: utf-8;\x{HEX} (RFC 6533, section 3)",
+        )

@@ -18,7 +18,13 @@ from simulator.servers.smtp.envelope import Incoming
 from simulator.servers.smtp.mail_data import Chunks, MailData, has_bare_line_ends, has_longer_line
 from simulator.servers.smtp.offers import Parameters, mail_parameters, rcpt_parameters
 from simulator.servers.smtp.stages import Outcome
-from simulator.servers.smtp.syntax import Objection, need_utf8, read_parameters, read_path
+from simulator.servers.smtp.syntax import (
+    Objection,
+    need_utf8,
+    need_utf8_for_orcpt,
+    read_parameters,
+    read_path,
+)
 from simulator.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -93,6 +99,7 @@ class Transaction(Dialogue):
             if rest:
                 parameters = self._parameters(rest, rcpt_parameters)
             need_utf8(recipient, envelope.utf8)
+            need_utf8_for_orcpt(parameters.get("ORCPT", ""), envelope.utf8)
         except Objection as objection:
             await self._refuse(objection.reply)
             return
@@ -175,6 +182,8 @@ class Transaction(Dialogue):
         """Return the refusal of a chunk that has no place here."""
         if (trouble := self._at_the_door("BDAT")) is not None:
             return trouble
+        if not self._knows("BDAT"):
+            return lines(502, "5.5.1", "CHUNKING is not offered: say DATA")
         envelope = self._envelope
         if self.session.host_name is None or not self.session.extended_smtp:
             return lines(503, "5.5.1", "say EHLO first")

@@ -440,3 +440,113 @@ class HourClock(StillClock):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.Event().wait()
+
+
+# --- whoever does not read --------------------------------------------------------------------------
+
+
+class Full(asyncio.Transport):
+    """A transport with something in it that nobody takes, or not all at once."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        self._sizes = list(sizes)
+        self.aborted = asyncio.Event()
+        self._closing = False
+
+    def get_write_buffer_size(self) -> int:
+        return self._sizes.pop(0) if len(self._sizes) > 1 else self._sizes[0]
+
+    def close(self) -> None:
+        self._closing = True
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+    @property
+    def looks(self) -> int:
+        """How many looks are still to come before it stays as it is."""
+        return len(self._sizes) - 1
+
+
+def unread(story: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.servers.wire.UNREAD_S", 0.01)
+
+    async def timed() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await story()
+
+    asyncio.run(timed())
+
+
+def test_who_takes_nothing_is_seen_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as something is taken, the time begins anew."""
+
+    async def story() -> None:
+        transport = Full(100, 70, 70, 40, 40, 40)
+        Line(transport).clogged()
+        await transport.aborted.wait()
+        assert transport.looks == 0
+
+    unread(story, monkeypatch)
+
+
+@pytest.mark.parametrize("how", ["close", "hang up", "linger"])
+def test_a_line_that_is_closed_does_not_wait_for_ever_either(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing waits until what was said is out, which may be never."""
+    monkeypatch.setattr("simulator.servers.wire.LINGER_S", 0.01)
+
+    async def story() -> None:
+        transport = Full(10)
+        line = Line(transport, turn_deaf=(lambda: None) if how == "linger" else None)
+        if how == "linger":
+            monkeypatch.setattr(transport, "can_write_eof", lambda: True)
+            monkeypatch.setattr(transport, "write_eof", lambda: None)
+        (line.close if how == "close" else line.hang_up)()
+        await transport.aborted.wait()
+        assert transport.is_closing()
+
+    unread(story, monkeypatch)
+
+
+@pytest.mark.parametrize("how", ["it took it", "it is gone", "it took it while we closed"])
+def test_who_has_taken_it_is_left_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        transport = Full(10, 0)
+        line = Line(transport)
+        looked = asyncio.Event()
+        sees_out = line._see_out
+
+        def see_out() -> None:
+            sees_out()
+            looked.set()
+
+        monkeypatch.setattr(line, "_see_out", see_out)
+        line.clogged()
+        if how == "it took it":
+            line.freed()
+        elif how == "it is gone":
+            line.lost()
+        else:
+            line.close()
+            line.freed()
+            await looked.wait()
+        assert not transport.aborted.is_set()
+        assert line._watch is None or line._watch.cancelled()
+
+    unread(story, monkeypatch)
+
+
+def test_without_a_limit_nobody_is_seen_out() -> None:
+    async def story() -> None:
+        line = Line(Full(10))
+        line.unread_s = None
+        line.clogged()
+        assert line._watch is None
+
+    asyncio.run(story())

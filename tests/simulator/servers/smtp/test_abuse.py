@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,6 +14,7 @@ import pytest
 from simulator.provider.limits import Limits
 from simulator.provider.message import HEADER_LIMIT_LINES
 from simulator.provider.smtp import SmtpRules
+from simulator.servers.tls import Tls
 from tests.simulator.servers.smtp.dialogues import DATA, MAIL, RCPT
 from tests.simulator.servers.smtp.house import RAW, Client, House, house, run
 
@@ -220,6 +223,60 @@ def test_a_slow_loris_in_a_message_is_left() -> None:
             assert (await _left(home, says, rules)).startswith(b"421 4.4.2 ")
             assert home.booked() == []
             assert home.attempts()[0].answer == "no answer: the connection ended"
+
+    run(story())
+
+
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("says", [b"NOOP\r\n", b"HELP\r\n", b"nonsense\r\nNOOP\r\n"])
+@pytest.mark.parametrize("secure", [False, True])
+def test_who_never_reads_a_reply_is_left(tls: Tls, short: bool, says: bytes, secure: bool) -> None:
+    """It may say much and hears nothing: it is held back, costs no memory without end, and is cut off after its time."""
+
+    async def story() -> None:
+        rules = SmtpRules(idle_timeout_s=0.2, message_timeout_s=None)
+        async with house(smtp=rules, short=short, tls=tls) as home:
+            for listener in home.server._listeners:
+                # What is accepted there has as small a buffer.
+                listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            async with bounded(home):
+                client = await deaf(home, tls if secure else None)
+                with pytest.raises(ConnectionError):
+                    await stream(client, 200 * MIB, says * (65_536 // len(says)))
+
+    run(story())
+
+
+async def deaf(home: House, tls: Tls | None) -> Client:
+    """Return a client whose kernel takes hardly anything that it does not read."""
+    sock = socket.socket()
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", home.tls_port if tls else home.port))
+    client = Client(sock)
+    home.clients.append(client)
+    if tls is not None:
+        await client.secure(tls)
+    await client.hello()
+    return client
+
+
+def test_who_reads_slowly_is_not_left() -> None:
+    """Now and then a little is enough."""
+
+    async def story() -> None:
+        rules = SmtpRules(idle_timeout_s=0.2, message_timeout_s=None)
+        async with house(smtp=rules) as home:
+            (listener,) = home.server._listeners
+            listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            client = await deaf(home, None)
+            saying = asyncio.create_task(stream(client, MIB, b"HELP\r\n" * 1_000))
+            heard = 0
+            while heard < 3 * MIB:
+                piece = await asyncio.get_running_loop().sock_recv(client.sock, 1_024)
+                assert piece, "it was left"
+                heard += len(piece)
+            saying.cancel()
 
     run(story())
 

@@ -54,7 +54,7 @@ def test_ehlo_announces_what_is_there() -> None:
         ("DSN", b"MAIL FROM:<> RET=FULL", b"555 5.5.4"),
         ("AUTH", b"MAIL FROM:<> AUTH=<>", b"555 5.5.4"),
         ("AUTH", PLAIN, b"500 5.5.1"),
-        ("CHUNKING", b"BDAT 0 LAST", b"500 5.5.1"),
+        ("CHUNKING", b"BDAT 0 LAST", b"502 5.5.1"),
         ("HELP", b"HELP", b"214 2.0.0"),
         ("ENHANCEDSTATUSCODES", b"NOOP", b"250 OK"),
         ("ENHANCEDSTATUSCODES", b"DATA", b"503 say"),

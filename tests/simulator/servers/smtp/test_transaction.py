@@ -384,6 +384,50 @@ def test_a_chunk_that_may_not_come_at_all_is_read_too(why: str) -> None:
     run(story())
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("short", [True, False])
+def test_a_chunk_is_no_command_where_chunking_is_hidden(short: bool, last: bool) -> None:
+    """A sender that does not mind what EHLO says must not have its mail's octets obeyed: that is smuggling."""
+
+    async def story() -> None:
+        async with house(smtp=SmtpRules(hide=("CHUNKING",)), short=short) as home:
+            client = await begun(home)
+            smuggled = b"RSET\r\nMAIL FROM:<evil@x.example>\r\nRCPT TO:<b@y.example>\r\nDATA\r\nSubject: x\r\n\r\n.\r\n"
+            await client.say(bdat(smuggled, last=last) + b"NOOP\r\n")
+            assert (await client.reply()).startswith(b"502 5.5.1 CHUNKING is not offered")
+            assert (await client.reply()).startswith(b"250 ")
+            assert (await client.ask(b"DATA")).startswith(b"354 ")
+            assert (await client.ask(RAW + b".")).startswith(b"250 ")
+            assert [(each.sender, each.recipients) for each in home.booked()] == [
+                ("a@x.example", ("b@y.example",))
+            ]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"BDAT 6\n",
+        b"BDAT 6\r LAST\r\n",
+        b"bdat 6\0\r\n",
+        b"BDAT 6" + b" " * 3_000 + b"\r\n",
+        b"BDAT 6" + b" " * 300_000 + b"\r\n",
+    ],
+    ids=["LF only", "a CR within", "NUL", "too long", "much too long"],
+)
+def test_a_chunk_behind_a_broken_line_ends_the_connection(said: bytes) -> None:
+    """The line is not obeyed, so nobody knows how much of what follows is the chunk."""
+
+    async def story() -> None:
+        async with house() as home:
+            client = await begun(home)
+            await client.say(said + b"RSET\r\n")
+            assert (await client.rest()).startswith(b"421 4.5.4 a broken BDAT line")
+
+    run(story())
+
+
 def test_data_rcpt_and_mail_have_no_place_among_chunks_and_rset_ends_them() -> None:
     async def story() -> None:
         async with house() as home:
@@ -507,6 +551,30 @@ def test_what_the_sender_wants_to_be_told_is_kept_with_the_acceptance() -> None:
                 Dsn(ret="HDRS", envid="order+7", recipients=(first, never)),
                 None,
             ]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("mail", "orcpt", "code"),
+    [
+        ("", "utf-8;zo\xeb@y.example", b"501 5.5.4 ORCPT beyond ASCII needs SMTPUTF8"),
+        ("", r"utf-8;zo\x{EB}@y.example", b"250 "),
+        (" SMTPUTF8", "utf-8;zo\xeb@y.example", b"250 "),
+        (" SMTPUTF8", r"utf-8;zo\x{EB}@y.example", b"250 "),
+    ],
+)
+def test_an_original_recipient_beyond_ascii_needs_smtputf8(mail: str, orcpt: str, code: bytes) -> None:
+    """RFC 6533, section 3: `utf-8-addr-unitext` where SMTPUTF8 is spoken, `utf-8-addr-xtext` everywhere."""
+
+    async def story() -> None:
+        async with house() as home:
+            client = await home.client()
+            await client.hello()
+            assert (await client.ask(f"MAIL FROM:<a@x.example>{mail}".encode())).startswith(b"250 ")
+            said = await client.ask(f"RCPT TO:<b@y.example> ORCPT={orcpt}".encode())
+            assert said.startswith(code)
+            assert (b"RFC 6533" in said) is code.startswith(b"501")
 
     run(story())
 
