@@ -394,7 +394,7 @@ def test_a_new_account_is_told_of_its_first_mail() -> None:
     """Where to is known before it is made."""
     with receiving() as receiver, running({"webhooks": {"url": receiver.url, "secret": SECRET}}) as simulator:
         with simulator.control("new") as control:
-            control.health()
+            control.make_account()
         ask(simulator, request(mail(), headers={"Authorization": "Bearer new"}))
 
         assert receiver.wait(1)[0].json["account"] == "new"
