@@ -1,7 +1,8 @@
 """Mails from templates: a name and parameters become a `Mail`, once, at enqueue.
 
-A template is a folder with `subject.txt` and `text.txt` or `html.html` or both, written in Jinja. What a mail says is
-frozen then: a retry next week sends the bytes of today, whatever has become of the template meanwhile.
+A template is a folder with `subject.txt` and `text.txt` or `html.html` or both, and with `headers.txt` if its mails need
+headers of their own, like `List-Unsubscribe` (RFC 8058); all in Jinja. What a mail says is frozen then: a retry next week
+sends the bytes of today, whatever has become of the template meanwhile.
 Must not hold: the outbox.
 """
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 PARTS = ("subject.txt", "text.txt", "html.html")
+HEADERS = "headers.txt"
 
 
 class Templates:
@@ -40,6 +42,10 @@ class Templates:
             keep_trailing_newline=True,
         )
 
+    @cached_property
+    def _jinja_of_headers(self) -> Environment:
+        return self._jinja.overlay(finalize=_one_line)
+
     def names(self) -> tuple[str, ...]:
         """Return the names of the templates there are."""
         if not self.folder.is_dir():
@@ -56,7 +62,10 @@ class Templates:
         attachments: Sequence[Attachment] = (),
         headers: Mapping[str, str] | None = None,
     ) -> Mail:
-        """Render a mail. Raises `InvalidMail` with one sentence: no such template, a mistake in it, a parameter missing."""
+        """Render a mail; a header that is given as well counts more than that of the template.
+
+        Raises `InvalidMail` with one sentence: no such template, a mistake in it, a parameter missing.
+        """
         if name not in self.names():
             known = ", ".join(self.names()) or "none"
             raise InvalidMail(f"there is no template {name!r} in {self.folder}; there are: {known}")
@@ -68,8 +77,24 @@ class Templates:
             text=text,
             html=html,
             attachments=tuple(attachments),
-            headers=dict(headers or {}),
+            headers={**self._headers(name, parameters), **(headers or {})},
         )
+
+    def _headers(self, name: str, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """What `headers.txt` says, a header a line; lines that are empty once rendered say nothing."""
+        found: dict[str, str] = {}
+        words = self._part(name, HEADERS, parameters) or ""
+        for number, line in enumerate(words.split("\n"), 1):
+            if not line.strip():
+                continue
+            header, colon, value = line.partition(":")
+            where = f"line {number} of the template {name!r} ({HEADERS})"
+            if not colon:
+                raise InvalidMail(f"{where} is no header; write it like 'List-Unsubscribe: <https://…>'")
+            if header.strip().lower() in map(str.lower, found):
+                raise InvalidMail(f"{where} gives the header {header.strip()!r} a second time")
+            found[header.strip()] = value.strip()
+        return found
 
     def _part(self, name: str, part: str, parameters: Mapping[str, Any]) -> str | None:
         if not (self.folder / name / part).is_file():
@@ -77,14 +102,24 @@ class Templates:
         from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
 
         where = f"the template {name!r} ({part})"
+        jinja = self._jinja_of_headers if part == HEADERS else self._jinja
         try:
-            return self._jinja.get_template(f"{name}/{part}").render(**parameters)
+            return jinja.get_template(f"{name}/{part}").render(**parameters)
+        except InvalidMail as error:
+            raise InvalidMail(f"{where} cannot be rendered: {error}") from error
         except UndefinedError as error:
             raise InvalidMail(f"{where} needs a parameter that was not given: {error.message}") from error
         except TemplateSyntaxError as error:
             raise InvalidMail(f"{where} has a mistake in line {error.lineno}: {error.message}") from error
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, OSError) as error:
             raise InvalidMail(f"{where} cannot be rendered: {type(error).__name__}: {error}") from error
+
+
+def _one_line(value: object) -> object:
+    """Refuse a parameter that would begin another header: only the template says which there are."""
+    if "\n" in str(value) or "\r" in str(value):
+        raise InvalidMail("a parameter contains a line break, which could smuggle in a header")
+    return value
 
 
 def frozen(parameters: Mapping[str, Any]) -> str:

@@ -54,10 +54,11 @@ class Listener:
 
     def _listen(self) -> None:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            # Before the next line: whoever has left the pool is not told any more what the driver calls it.
+            driver: Any = connection.connection.driver_connection
             connection.detach()  # it must not go back into the pool as one that listens
             connection.exec_driver_sql(f"LISTEN {CHANNEL}")
             schema = connection.exec_driver_sql("SELECT current_schema()").scalar()
-            driver: Any = connection.connection.driver_connection
             self._wake()  # for what was said while nobody listened
             try:
                 while not self._closing.is_set():

@@ -22,6 +22,14 @@ def templates(tmp_path: Path) -> Templates:
         ("bare", "subject.txt", "Hi"),
         ("wrong", "subject.txt", "Hi"),
         ("wrong", "text.txt", "{{ 1 // number }}"),
+        *((name, part, "Hi") for name in ("news", "noted") for part in ("subject.txt", "text.txt")),
+        (
+            "news",
+            "headers.txt",
+            "List-Unsubscribe: <https://example.org/u?{{ token }}>\n"
+            "{% if one_click %}\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\n{% endif %}\n",
+        ),
+        ("noted", "headers.txt", "X-Kind: {{ kind }}\n\n{{ more }}\n"),
     ):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / part).write_text(words, encoding="utf-8")
@@ -40,15 +48,55 @@ def test_a_template_becomes_a_mail(templates: Templates) -> None:
     assert (mail.sender, mail.recipients) == ("shop@example.org", ("ann@example.com",))
 
 
+def test_each_mail_has_the_headers_that_the_template_makes_for_it(templates: Templates) -> None:
+    """RFC 8058: everybody has a link of his own to unsubscribe by."""
+    assert dict(render(templates, "news", token="ann", one_click=True).headers) == {
+        "List-Unsubscribe": "<https://example.org/u?ann>",
+        "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+    }
+    assert list(render(templates, "news", token="bob", one_click=False).headers) == ["List-Unsubscribe"]
+    given = templates.mail(
+        "noted",
+        {"kind": "a", "more": ""},
+        sender="shop@example.org",
+        recipients=["ann@example.com"],
+        headers={"X-Kind": "b", "X-Other": "c"},
+    )
+    assert given.headers == {"X-Kind": "b", "X-Other": "c"}
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
+        (
+            "noted",
+            {"kind": "a", "more": "nothing"},
+            r"line 3 of the template 'noted' \(headers.txt\) is no header",
+        ),
+        ("noted", {"kind": "a", "more": "x-kind: b"}, "line 3 .* gives the header 'x-kind' a second time"),
+        (
+            "noted",
+            {"kind": "a", "more": "Bcc: eve@example.com"},
+            "the header 'Bcc' is written by the sender itself",
+        ),
+        (
+            "noted",
+            {"kind": "a\nX-B: b", "more": ""},
+            r"\(headers.txt\) cannot .* a parameter contains a line break",
+        ),
+        ("noted", {"kind": "a\r", "more": ""}, "a parameter contains a line break, which could smuggle in"),
+        ("noted", {"kind": "a\x00", "more": ""}, "NUL"),
+        ("noted", {"kind": "a"}, r"\(headers.txt\) needs a parameter that was not given: 'more'"),
         ("order", {"number": 7}, r"\(text.txt\) needs a parameter that was not given: 'name'"),
         ("order", {"number": "7", "name": "\x00"}, "NUL"),
         ("broken", {}, r"\(text.txt\) has a mistake in line 2"),
         ("bare", {}, "neither text nor html"),
         ("wrong", {"number": 0}, r"\(text.txt\) cannot be rendered: ZeroDivisionError"),
-        ("../order", {}, "there is no template '../order' in .*; there are: bare, broken, order, wrong"),
+        (
+            "../order",
+            {},
+            "there is no template '../order' in .*; there are: bare, broken, news, noted, order, wrong",
+        ),
         ("offer", {}, "there is no template 'offer'"),
     ],
 )
