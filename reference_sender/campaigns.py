@@ -8,20 +8,20 @@ Must not hold: SQL, how members are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from reference_sender.audience import Audience, Member, audience_from
 from reference_sender.clock import Clock
 from reference_sender.log import Log, name_of, quiet
-from reference_sender.message import InvalidMail, idempotency_key_for
+from reference_sender.message import InvalidMail, Mail, idempotency_key_for
 from reference_sender.outbox.campaigns import Campaign, CampaignState, Written
 from reference_sender.outbox.enqueueing import Manner, rows_and_contents
-from reference_sender.templates import Templates
+from reference_sender.templates import BrokenTemplate, Templates
 
 #: Mails are put in so long before their time, in seconds: a campaign that is paused has few of them lying about.
 AHEAD_S = 60.0
@@ -74,7 +74,7 @@ class Runner:
         """The time by which mails become due: that of the workers, where it is not this machine's."""
 
     def step(self) -> Step:
-        """Write the next page if it is time to. Raises `InvalidMail` for an audience that cannot be read."""
+        """Write the next page if it is time to. Raises `InvalidMail` for an audience or a template that cannot be read."""
         now = self._now()
         found = self._store.campaign(self._name)
         if found.state is not CampaignState.RUNNING:
@@ -117,6 +117,9 @@ class Runner:
             due = begin + timedelta(seconds=found.gap_s * number)
             try:
                 rows += self._rows(found, member, due, now)
+            except BrokenTemplate:
+                # Whoever refused everybody for it would be done with the campaign, and nobody would have got it.
+                raise
             except InvalidMail as error:
                 # One wrong address must not end the campaign. The sentence may hold it, so the log has only where it stands.
                 refused += 1
@@ -138,10 +141,7 @@ class Runner:
     def _rows(
         self, found: Campaign, member: Member, due: datetime, now: datetime
     ) -> Sequence[dict[str, Any]]:
-        parameters = {**found.parameters, **member.parameters}
-        mail = self._templates.mail(
-            found.template, parameters, sender=found.sender, recipients=[member.address]
-        )
+        mail, parameters = mail_for(member, found, self._templates)
         rows, _ = rows_and_contents(
             mail,
             key=key_of(found.name, member),
@@ -154,6 +154,31 @@ class Runner:
             key_for=self._key_for,
         )
         return rows
+
+
+def mail_for(member: Member, found: Campaign, templates: Templates) -> tuple[Mail, Mapping[str, Any]]:
+    """What a member gets, and the parameters it is made from. Raises `InvalidMail`, of which `BrokenTemplate` meets all."""
+    parameters = {**found.parameters, **member.parameters}
+    mail = templates.mail(found.template, parameters, sender=found.sender, recipients=[member.address])
+    return mail, parameters
+
+
+def rehearse(found: Campaign, audience: Audience, templates: Templates, connection: Connection) -> None:
+    """Look whether anybody of the first page can be written to: a mistake that meets all is better found before it begins.
+
+    Raises `InvalidMail` with one sentence if there is somebody and nobody can.
+    """
+    members = audience.page(connection, found.behind, found.page_rows).members
+    why: InvalidMail | None = None
+    for member in members:
+        try:
+            mail_for(member, found, templates)
+        except InvalidMail as error:
+            why = why or error
+        else:
+            return
+    if why is not None:
+        raise InvalidMail(f"none of the first {len(members)} members can be written to: {why}") from why
 
 
 def key_of(campaign: str, member: Member) -> str:

@@ -23,6 +23,10 @@ PARTS = ("subject.txt", "text.txt", "html.html")
 HEADERS = "headers.txt"
 
 
+class BrokenTemplate(InvalidMail):
+    """The template itself is of no use, whoever the mail is for: not there, not readable, not written as Jinja is."""
+
+
 class Templates:
     """The templates in a folder, one folder each."""
 
@@ -64,11 +68,12 @@ class Templates:
     ) -> Mail:
         """Render a mail; a header that is given as well counts more than that of the template.
 
-        Raises `InvalidMail` with one sentence: no such template, a mistake in it, a parameter missing.
+        Raises `InvalidMail` with one sentence: a parameter missing, a header that cannot be; `BrokenTemplate` for no such
+        template and a mistake in it.
         """
         if name not in self.names():
             known = ", ".join(self.names()) or "none"
-            raise InvalidMail(f"there is no template {name!r} in {self.folder}; there are: {known}")
+            raise BrokenTemplate(f"there is no template {name!r} in {self.folder}; there are: {known}")
         subject, text, html = (self._part(name, part, parameters) for part in PARTS)
         return Mail(
             sender=sender,
@@ -99,7 +104,7 @@ class Templates:
     def _part(self, name: str, part: str, parameters: Mapping[str, Any]) -> str | None:
         if not (self.folder / name / part).is_file():
             return None
-        from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
+        from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError, UndefinedError
 
         where = f"the template {name!r} ({part})"
         jinja = self._jinja_of_headers if part == HEADERS else self._jinja
@@ -110,8 +115,10 @@ class Templates:
         except UndefinedError as error:
             raise InvalidMail(f"{where} needs a parameter that was not given: {error.message}") from error
         except TemplateSyntaxError as error:
-            raise InvalidMail(f"{where} has a mistake in line {error.lineno}: {error.message}") from error
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, OSError) as error:
+            raise BrokenTemplate(f"{where} has a mistake in line {error.lineno}: {error.message}") from error
+        except (TemplateNotFound, UnicodeDecodeError, OSError) as error:
+            raise BrokenTemplate(f"{where} cannot be read: {type(error).__name__}: {error}") from error
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             raise InvalidMail(f"{where} cannot be rendered: {type(error).__name__}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from reference_sender.audience import Audience, CsvFile, JsonLines, Query
-from reference_sender.campaigns import Runner
+from reference_sender.campaigns import Runner, rehearse
 from reference_sender.commands.enqueue import parameters_from
 from reference_sender.commands.frame import SetUpError, moment_of, opened, with_options
 from reference_sender.life import State
@@ -128,37 +128,36 @@ def create(
         chosen = _audience(**audience)
         check_name(name, "the name of a campaign", most=80)
         Mailbox.parse(sender, "sender")
-        if template not in Templates(folder).names():
-            Templates(folder).mail(template, {}, sender=sender, recipients=[])  # says which there are
         with store.engine.connect() as connection:
             members = chosen.count(connection)
         now = moment_of(parts, store)
         gap_s = 3_600.0 / per_hour if per_hour is not None else (over_s or 0.0) / max(members, 1)
-        made = store.create_campaign(
-            Campaign(
-                name=name,
-                state=CampaignState.READY,
-                sender=sender,
-                mail_class=MailClass(mail_class),
-                template=template,
-                parameters=parameters_from(parameters),
-                audience=chosen.told(),
-                page_rows=page_rows,
-                gap_s=gap_s,
-                begins_at=now,
-                ends_at=None if ends_in_s is None else now + timedelta(seconds=ends_in_s),
-                cursor=None,
-                next_at=now,
-                pages=0,
-                members=0,
-                enqueued=0,
-                known=0,
-                suppressed=0,
-                refused=0,
-                created_at=now,
-                updated_at=now,
-            )
+        planned = Campaign(
+            name=name,
+            state=CampaignState.READY,
+            sender=sender,
+            mail_class=MailClass(mail_class),
+            template=template,
+            parameters=parameters_from(parameters),
+            audience=chosen.told(),
+            page_rows=page_rows,
+            gap_s=gap_s,
+            begins_at=now,
+            ends_at=None if ends_in_s is None else now + timedelta(seconds=ends_in_s),
+            cursor=None,
+            next_at=now,
+            pages=0,
+            members=0,
+            enqueued=0,
+            known=0,
+            suppressed=0,
+            refused=0,
+            created_at=now,
+            updated_at=now,
         )
+        with store.engine.connect() as connection:
+            rehearse(planned, chosen, Templates(folder), connection)
+        made = store.create_campaign(planned)
     if not made:
         raise SetUpError(f"there is a campaign {name!r} already; it stays as it is")
     pace = f", one mail every {gap_s:g} s" if gap_s else ""

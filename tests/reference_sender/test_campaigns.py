@@ -21,7 +21,7 @@ from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import MailClass
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.suppression import Kind
-from reference_sender.templates import Templates
+from reference_sender.templates import BrokenTemplate, Templates
 from tests.reference_sender.samples import NOW, ManualClock
 
 
@@ -200,6 +200,23 @@ def test_a_wrong_address_does_not_end_it(bureau: Bureau) -> None:
     assert bureau.run() == "done"
     assert bureau.campaign.refused == 1
     assert bureau.campaign.members == 4
+
+
+def test_a_mistake_in_the_template_refuses_nobody(bureau: Bureau) -> None:
+    """Of one in the middle of a campaign nobody behind it would have got anything."""
+    bureau.create()
+    runner = bureau.runner()
+    runner.step()
+    words = bureau.templates.folder / "news" / "text.txt"
+    right = words.read_text()
+    for wrong in (b"{% if %}", b"{{ name | no_such_filter }}", b"\xff", b"{% include 'nowhere' %}"):
+        words.write_bytes(wrong)
+        with pytest.raises(BrokenTemplate):
+            bureau.runner().step()
+        assert (bureau.campaign.pages, bureau.campaign.refused) == (1, 0)
+    words.write_text(right)
+    assert bureau.run() == "done"
+    assert everybody_once(bureau.rows())
 
 
 def test_where_a_refused_member_stands_is_logged_and_not_what(bureau: Bureau) -> None:

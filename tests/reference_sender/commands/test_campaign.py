@@ -29,6 +29,10 @@ def files(tmp_path: Path) -> tuple[str, ...]:
     )
 
 
+async def no_sleep(seconds: float) -> None:
+    assert seconds == 0.0
+
+
 def test_a_campaign_from_its_beginning_to_its_end(
     outbox: Outbox, files: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -46,10 +50,6 @@ def test_an_unpaced_campaign_runs_to_its_end_at_once(
     outbox: Outbox, files: tuple[str, ...], tmp_path: Path
 ) -> None:
     outbox.call("campaign", "create", "318", *FROM, *files, "--page", "3")
-
-    async def no_sleep(seconds: float) -> None:
-        assert seconds == 0.0
-
     outbox.clock.sleep = no_sleep  # type: ignore[method-assign] # there is nothing to wait for
     done = outbox.call("campaign", "run", "318", "--templates", str(tmp_path))
     assert (done.exit_code, done.stdout) == (0, "318: done\n")
@@ -62,6 +62,36 @@ def test_an_unpaced_campaign_runs_to_its_end_at_once(
     assert outbox.call("campaign", "resume", "318").stdout == "318: done\n"
     said = outbox.call("campaign", "resume", "318")
     assert (said.exit_code, "is done and cannot become done" in said.stderr) == (2, True)
+
+
+def test_what_nobody_could_be_written_to_with_is_said_before_it_begins(
+    outbox: Outbox, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A misspelled parameter meets everybody: no campaign is better than one that refuses each of them."""
+    (tmp_path / "news" / "text.txt").write_text("{{ greeting }} {{ nmae }}")
+    said = outbox.call("campaign", "create", "318", *FROM, *files, "--page", "2")
+    assert said.exit_code == 2
+    assert "none of the first 2 members can be written to: the template 'news' (text.txt)" in said.stderr
+    assert "'nmae'" in said.stderr
+    assert outbox.call("campaign", "status").stdout == "there is no campaign\n"
+    # One of them is enough.
+    (tmp_path / "news" / "text.txt").write_text("{% if id == '0' %}{{ nmae }}{% endif %}")
+    assert outbox.call("campaign", "create", "318", *FROM, *files, "--page", "2").exit_code == 0
+
+
+def test_a_run_without_its_template_refuses_nobody(
+    outbox: Outbox, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Started in another folder, say: it ends with a sentence, and goes on where it was from the right one."""
+    outbox.call("campaign", "create", "318", *FROM, *files)
+    outbox.clock.sleep = no_sleep  # type: ignore[method-assign] # there is nothing to wait for
+    said = outbox.call("campaign", "run", "318", "--templates", str(tmp_path / "elsewhere"))
+    assert said.exit_code == 2
+    assert "there is no template 'news' in " in said.stderr
+    assert outbox.call("campaign", "status").stdout == "318: running; read: 0 members\n"
+    done = outbox.call("campaign", "run", "318", "--templates", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (0, "318: done\n")
+    assert "5 enqueued" in outbox.call("campaign", "status", "318").stdout
 
 
 def test_a_stop_says_what_it_does_not_reach(outbox: Outbox) -> None:
