@@ -277,8 +277,9 @@ class Service:
         )
         self._stack.push_async_callback(asyncio.wait, {self._recalling})
         self._stack.callback(self._end_of_waiting)
-        # Before anybody is told a secret, or where to send: what was decided at the start is kept.
-        await self._keep()
+        if self.store.durability is not Durability.NOTHING:
+            # Before anybody is told a secret, or where to send: what was decided at the start is kept.
+            await self._keep()
         self.outgoing.begin()
         self._is_serving = True
 
