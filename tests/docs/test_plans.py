@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from simulator.config import PlanError, read_plan, shipped_plans
-from simulator.config.lines import _MODIFIERS, _SPECIAL
 from simulator.config.magic import MAGIC_KEYS
+from simulator.config.modifiers import MODIFIERS
+from simulator.config.whats import SPECIAL
 from simulator.provider.magic import FORMS, TRICKS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "plans.md").read_text(encoding="utf-8")
 LINES = PAGE.split("## Rules in one line")[1].split("\n## ")[0]
 
 
-@pytest.mark.parametrize("word", sorted({*_MODIFIERS, *_SPECIAL}))
+@pytest.mark.parametrize("word", sorted({*MODIFIERS, *SPECIAL}))
 def test_every_word_of_a_line_is_documented(word: str) -> None:
     assert re.search(rf"`[^`]*\b{word.replace(' ', '[ -]')}\b", LINES), word
 
