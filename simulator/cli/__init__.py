@@ -144,7 +144,8 @@ def serve(
     from simulator.clock import fresh_seed
     from simulator.config import Configuration
     from simulator.provider.webhooks import Reach
-    from simulator.servers.serve import Options, ServeError, read_address, serve
+    from simulator.servers.options import Options, ServeError, read_address
+    from simulator.servers.serve import serve
     from simulator.servers.tls import TlsOptions
     from simulator.store import Durability, StoreError
 

@@ -10,15 +10,12 @@ import asyncio
 import contextlib
 import functools
 import gc
-import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,11 +24,9 @@ from simulator import __version__, logs
 from simulator.clock import Clock, SystemClock
 from simulator.metrics import Metrics, Readings
 from simulator.provider.ledger import AttemptState, Booked, Decided, Tried
-from simulator.provider.provider import DEFAULT_ACCOUNT, Provider, Record, Setup
-from simulator.provider.retention import FOR_EVER, Retention
-from simulator.provider.tenancy import Tenancy, Unknown
-from simulator.provider.webhooks import Reach
-from simulator.servers import plans
+from simulator.provider.provider import DEFAULT_ACCOUNT, Provider, Record
+from simulator.provider.tenancy import Unknown
+from simulator.servers import plans, ready_file
 from simulator.servers.alarms import Alarms
 from simulator.servers.archive import Archive
 from simulator.servers.control import PREFIX, ControlApi, Moves, is_loopback, stream
@@ -40,11 +35,12 @@ from simulator.servers.control.context import Context
 from simulator.servers.descriptors import raise_limit
 from simulator.servers.feed import Feed
 from simulator.servers.http import HttpServer, NativeApi
+from simulator.servers.options import Address, Options, ServeError
 from simulator.servers.outgoing import Outgoing, OutgoingError, check_targets
 from simulator.servers.pages import LazyPages
 from simulator.servers.recall import recall_keys
 from simulator.servers.smtp import SmtpServer
-from simulator.servers.tls import Tls, TlsError, TlsOptions
+from simulator.servers.tls import Tls, TlsError
 from simulator.servers.usual_webhook import UsualWebhook
 from simulator.servers.wire import Holds, Wire
 from simulator.store import Durability, Store, StoreError
@@ -60,66 +56,6 @@ SWITCH_S = 0.0005
 #: mails lives long: Python's 700 objects had a twentieth of all time spent on looking at it.
 RUBBISH = (10_000, 10, 50)
 HOSTNAME = "mail.simulator.test"
-
-
-class ServeError(Exception):
-    """The service cannot start. The message is one sentence that says what would be right."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where to listen. Port 0: any free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def read_address(text: str, option: str) -> Address:
-    """Read `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`. Raises `ServeError`."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon:
-        host = ""
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ServeError(f"{option} is {text!r}; an IPv6 address needs brackets, like [::1]:8025")
-    if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
-        raise ServeError(f"{option} is {text!r}; it must be HOST:PORT with a port from 0 to 65535")
-    # "localhost" is two addresses on many machines, and port 0 would then be two ports.
-    return Address(host="127.0.0.1" if host in ("", "localhost") else host, port=int(port))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What `simulator serve` was asked for."""
-
-    http: Address = Address(host="127.0.0.1", port=8025)
-    smtp: Address = Address(host="127.0.0.1", port=1025)
-    https: Address | None = None
-    """Where senders are served over HTTP under TLS; None: nowhere."""
-    smtps: Address | None = None
-    """Where SMTP listens under TLS from the first byte on; None: nowhere."""
-    tls: TlsOptions = TlsOptions()
-    ledger: str = "memory"
-    """`memory`, the path of a SQLite file, or the URL of a PostgreSQL database."""
-    durability: Durability = Durability.PROCESS
-    retention: Retention = FOR_EVER
-    setup: Setup = Setup()
-    tenancy: Tenancy = Tenancy()
-    seed: int = 0
-    admin_token: str | None = None
-    webhook_url: str | None = None
-    """Where events are told if no plan says it."""
-    webhook_secret: str | None = None
-    """None: the one that the ledger has kept, else one that follows from the seed."""
-    webhook_hosts: Reach = Reach.LOOPBACK
-    ready_file: Path | None = None
-    """`-`: the standard output."""
-    until_eof: bool = False
-    """Whether the end of the standard input means stop."""
 
 
 class Service:
@@ -145,12 +81,15 @@ class Service:
         except BaseException:
             await self._stack.aclose()
             raise
-        self.ready = self._facts()
-        try:
-            self._write_ready_file()
-        except ServeError:
-            await self.stop()
-            raise
+        facts, path = self._facts(), self.options.ready_file
+        if path is not None:
+            try:
+                ready_file.write(path, facts)
+            except ServeError:
+                await self.stop()
+                raise
+            self._stack.callback(ready_file.remove, path, facts)
+        self.ready = facts
 
     async def stop(self) -> None:
         """Stop listening, end what is going on within a bounded time, close the ledger."""
@@ -435,38 +374,6 @@ class Service:
             "pid": os.getpid(),
             "version": __version__,
         }
-
-    def _write_ready_file(self) -> None:
-        path = self.options.ready_file
-        if path is None:
-            return
-        if str(path) == "-":
-            try:
-                sys.stdout.write(json.dumps(self.ready) + "\n")
-                sys.stdout.flush()
-            except OSError as problem:
-                self.ready = {}
-                raise ServeError(f"--ready-file - cannot be written: {problem.strerror}") from problem
-            return
-        # Whoever waits for the file must never read half of it: written beside, then renamed.
-        draft = path.parent / f".{path.name}.{os.getpid()}"
-        try:
-            draft.write_text(json.dumps(self.ready) + "\n", encoding="utf-8")
-            draft.replace(path)
-        except OSError as problem:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-            self.ready = {}
-            raise ServeError(f"--ready-file {path} cannot be written: {problem.strerror}") from problem
-        self._stack.callback(self._remove_ready_file, path)
-
-    def _remove_ready_file(self, path: Path) -> None:
-        """Take our ready file away, not the one that a successor has put in its place."""
-        try:
-            if json.loads(path.read_text(encoding="utf-8")) == self.ready:
-                path.unlink()
-        except (OSError, ValueError):
-            pass  # Somebody else took it away: that is what we wanted.
 
 
 async def _end(server: HttpServer | SmtpServer) -> None:

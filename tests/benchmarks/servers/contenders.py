@@ -120,7 +120,8 @@ def simulator(name: str, ledger: str, plan: Mapping[str, Any] | None = None) -> 
 
 def _simulator(smtp: int, http: int, ledger: str, plan: dict[str, Any]) -> None:
     from simulator.config import read_plan
-    from simulator.servers.serve import Address, Options, serve
+    from simulator.servers.options import Address, Options
+    from simulator.servers.serve import serve
 
     serve(
         Options(

@@ -10,7 +10,7 @@ import pytest
 
 from simulator.cli.greeting import say_hello
 from simulator.provider.tenancy import Tenancy, Unknown
-from simulator.servers.serve import Address
+from simulator.servers.options import Address
 from tests.simulator.running import ask, mail, request, running
 
 

@@ -7,8 +7,8 @@ import pytest
 from simulator.config import read_plan
 from simulator.provider.provider import Setup
 from simulator.provider.webhooks import Reach, WebhookRules
+from simulator.servers.options import ServeError
 from simulator.servers.outgoing import OutgoingError, check_targets
-from simulator.servers.serve import ServeError
 from tests.simulator.running import running
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from simulator.servers.control import PREFIX, is_loopback
-from simulator.servers.serve import Address
+from simulator.servers.options import Address
 from tests.simulator.running import Running, running
 
 

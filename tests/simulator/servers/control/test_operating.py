@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from simulator.client import ControlClient
 from simulator.metrics import METRICS
-from simulator.servers.serve import Address
+from simulator.servers.options import Address
 from tests.simulator.running import Running, Sender, ask, mail, request, running
 
 

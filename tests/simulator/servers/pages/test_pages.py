@@ -15,9 +15,9 @@ import pytest
 
 from simulator.client import ControlClient
 from simulator.servers import pages as package
+from simulator.servers.options import Address
 from simulator.servers.pages import BASE
 from simulator.servers.pages.pages import ASSETS
-from simulator.servers.serve import Address
 from tests.simulator.running import Running, Sender, ask, mail, raw_mail, request, running
 from tests.simulator.servers.control.test_parts import RAW
 

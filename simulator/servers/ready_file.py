@@ -1,0 +1,45 @@
+"""The ready file: whoever has started a simulator reads there where it listens, once everything is up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from simulator.servers.options import ServeError
+
+
+def write(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write it; `-` is the standard output. Raises `ServeError`."""
+    content = json.dumps(facts) + "\n"
+    if str(path) == "-":
+        try:
+            sys.stdout.write(content)
+            sys.stdout.flush()
+        except OSError as problem:
+            raise ServeError(f"--ready-file - cannot be written: {problem.strerror}") from problem
+        return
+    # Whoever waits for the file must never read half of it: written beside, then renamed.
+    draft = path.parent / f".{path.name}.{os.getpid()}"
+    try:
+        draft.write_text(content, encoding="utf-8")
+        draft.replace(path)
+    except OSError as problem:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise ServeError(f"--ready-file {path} cannot be written: {problem.strerror}") from problem
+
+
+def remove(path: Path, facts: Mapping[str, Any]) -> None:
+    """Take our ready file away, not the one that a successor has put in its place; the standard output keeps what it has."""
+    if str(path) == "-":
+        return
+    try:
+        if json.loads(path.read_text(encoding="utf-8")) == facts:
+            path.unlink()
+    except (OSError, ValueError):
+        pass  # Somebody else took it away: that is what we wanted.

@@ -1,0 +1,61 @@
+"""The ready file: whole or not there, ours or a successor's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.servers import ready_file
+from simulator.servers.options import ServeError
+from tests.simulator.running import running
+
+FACTS = {"http": "http://127.0.0.1:8025", "pid": 1}
+
+
+def test_it_is_written_as_a_whole_and_taken_away(tmp_path: Path) -> None:
+    """Nothing else is left in its folder, before or after."""
+    path = tmp_path / "ready.json"
+    ready_file.write(path, FACTS)
+    assert [(each.name, json.loads(each.read_text())) for each in tmp_path.iterdir()] == [
+        ("ready.json", FACTS)
+    ]
+
+    ready_file.remove(path, FACTS)
+    ready_file.remove(path, FACTS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dash_is_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    ready_file.write(Path("-"), FACTS)
+    ready_file.remove(Path("-"), FACTS)
+
+    assert json.loads(capsys.readouterr().out) == FACTS
+
+
+@pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
+def test_what_cannot_be_written_is_one_sentence_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(ServeError, match=r"^--ready-file .* cannot be written: "):
+        ready_file.write(path, FACTS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_standard_output_that_is_closed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(ServeError, match=r"^--ready-file - cannot be written: Broken pipe"):
+        ready_file.write(Path("-"), FACTS)
+
+
+def test_a_successors_ready_file_is_left_alone(tmp_path: Path) -> None:
+    """Only what we wrote is ours to take away."""
+    ready = tmp_path / "ready.json"
+    with running(ready_file=ready):
+        ready.write_text('{"pid": 1}')
+    assert ready.read_text() == '{"pid": 1}'
