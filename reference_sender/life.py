@@ -130,6 +130,7 @@ class Docket:
     mail_class: str = "confirmation"  # what kind of mail it is, see `policy.classes`
     ordering_key: str | None = None  # one under way per key
     traceparent: str | None = None  # of the trace in which it was enqueued
+    losses: int | None = None  # so often it was lost with its worker since an attempt came to an end
     bar: Bar | None = None  # why it must not go, as the data said when it was claimed
 
     @property

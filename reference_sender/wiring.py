@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlalchemy import Engine
 
 from reference_sender.clock import Clock, SystemClock, random_source
+from reference_sender.company import Company
 from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Parcel
 from reference_sender.log import Both, Log, quiet
@@ -170,6 +171,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     log = Both(*heard_by) if len(heard_by) > 1 else parts.log
     clock, kept = _time(options, parts, store, log)
     workers, reconcilers, closers = [], [], []
+    company = Company()  # all are lost together
     for one in (options, *options.others):
         transport = (parts.transport or transport_of)(one)
         lookup = (parts.lookup or lookup_of)(one)
@@ -186,6 +188,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
                 key_of=parts.key_of,
                 log=log,
                 keeper=keeper,
+                company=company,
                 **kept,
                 **_beat(watch, "worker", one, one.settings.poll_s),
             )

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from reference_sender import settler
 from reference_sender.clock import Clock
+from reference_sender.company import Company
 from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.log import Log, cause_of, name_of, quiet
@@ -29,6 +30,7 @@ from reference_sender.policy.decision import Backoff, Decision, Ended, before_se
 from reference_sender.policy.evidence import Evidence, Outcome
 from reference_sender.policy.gate import Gate
 from reference_sender.policy.settings import Settings
+from reference_sender.policy.suspects import Suspects
 
 _QUICK_S = 0.25  # attempts that take no longer are worth to be claimed for in advance
 _URGENT_S = 0.1  # so often, at most, urgent mail is looked for although our hands are full
@@ -47,6 +49,7 @@ class Store(settler.Store, Protocol):
         dedupes: bool,
         gate: Gate | None = None,
         bulk: int | None = None,
+        suspects: Suspects | None = None,
     ) -> list[Parcel]: ...
 
     def mark(self, docket: Docket, *, now: datetime) -> bool: ...
@@ -83,6 +86,7 @@ class Worker:
         keeper: Gatekeeper | None = None,
         beat: Callable[[], None] = lambda: None,
         keep_time: Callable[[], Awaitable[None]] | None = None,
+        company: Company | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -110,6 +114,8 @@ class Worker:
         self._usual_s = math.inf
         """How long an attempt has taken of late."""
         self._woken = asyncio.Event()
+        self._company = company or Company()
+        self._company.join(self)
         self._full = True
         """The last look for mail may have left some behind for want of room."""
 
@@ -154,20 +160,25 @@ class Worker:
         """Claim as much as there is room for and begin to deliver it; how many were claimed."""
         room, keeper = self._wanted, self._keeper
         self._full = True
+        if not self._company.lets(self):
+            return 0
         if not room:
             room = self._wanted_urgent
         if not room:
             return 0
-        parcels = await asyncio.to_thread(
-            self._store.claim,
-            now=self._clock.now(),
-            limit=room,
-            lease_s=self._settings.lease_s,
-            dedupes=self._settings.policy.dedupes,
-            **({} if keeper is None else keeper.terms(room, room + self.in_flight)),
-        )
+        with self._company.claiming(self) as suspects:
+            parcels = await asyncio.to_thread(
+                self._store.claim,
+                now=self._clock.now(),
+                limit=room,
+                lease_s=self._settings.lease_s,
+                dedupes=self._settings.policy.dedupes,
+                suspects=suspects,
+                **({} if keeper is None else keeper.terms(room, room + self.in_flight)),
+            )
         self._full = len(parcels) >= room if keeper is None else keeper.gate.is_full
         self._take_in_hand(parcels)
+        self._company.moved()
         return len(parcels)
 
     def _take_in_hand(self, parcels: Sequence[Parcel]) -> None:
@@ -395,10 +406,11 @@ class Worker:
         self._running.discard(task)
         if self._keeper is not None:
             self._keeper.ends(parcel)
+        self._company.moved()
         # It has left the wire by now, unless something went wrong on its way. Also who is settled makes a place free.
         self._leaves_wire(parcel)
         # Room is a reason to look for more, if there may be more: a claim with room to spare took all.
-        if self._full and not self._woken.is_set() and self._wanted:
+        if self._full and not self._woken.is_set() and self._wanted and self._company.lets(self):
             self._woken.set()
 
     async def _rest(self, stop: asyncio.Event, failures: int) -> None:

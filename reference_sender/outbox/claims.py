@@ -23,6 +23,7 @@ from reference_sender.outbox.taking import TAKE, TakingPlace, in_order, takes_wh
 from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.outbox.waiting import MAY_SOMEBODY_GO, Turnstile
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate
+from reference_sender.policy.suspects import Suspects, left_lying
 
 _row = outgoing_email.c
 
@@ -66,6 +67,7 @@ class Claims(Gated):
         dedupes: bool,
         gate: Gate | None = None,
         bulk: int | None = None,
+        suspects: Suspects | None = None,
     ) -> list[Parcel]:
         """Take up to `limit` rows and commit `sending` for them, before the first byte of any leaves.
 
@@ -74,7 +76,11 @@ class Claims(Gated):
         on, because no marker will follow; without, `mark` sets it at the point of no return.
 
         With a `gate` only what it lets through, for its provider; of that up to `bulk` rows that are not urgent.
+        What was lost again and again is taken alone, where `suspects` allows that (without it: whoever claims has
+        nothing else in hand), and they are told.
         """
+        suspects = suspects or Suspects()
+        suspects.begin()
         # Whoever waits for mail only looks, most of the time.
         if self._in_vain > 1 and not self._is_worth_a_claim(now, gate, dedupes=dedupes):
             return []
@@ -82,13 +88,16 @@ class Claims(Gated):
         taken: list[tuple[int, int]] = []
 
         def act(connection: Connection, *, at_once: bool = True) -> list[Parcel]:
+            suspects.begin()
             self._turnstile.turn(connection, now)
             place = self._place(connection, now, unmarked=not dedupes)
             terms = taking(now, leased, None if gate is None else gate.rules.provider, doubt=dedupes)
             # A place of a kind of its own, and one that leaves some of what is found, is looked at first.
             if at_once and type(place) is SqlPlace and takes_what_it_finds(connection, gate):
                 place = TakingPlace(connection, now, unmarked=not dedupes, taking=terms)
-            lost, due = self._found(connection, place, now, limit, bulk, gate, dedupes=dedupes)
+            lost, due = self._found(
+                connection, place, now, limit, bulk, gate, dedupes=dedupes, suspects=suspects
+            )
             taken[:] = [(each.id, each.token + 1) for each in (*lost, *due)]
             self._record_lost(connection, lost, now)
             if isinstance(place, TakingPlace):
@@ -153,14 +162,22 @@ class Claims(Gated):
         gate: Gate | None,
         *,
         dedupes: bool,
+        suspects: Suspects,
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Rows to take (or taken), lost ones and due ones, with id and the token they had."""
         most = max(limit, 0)
         if gate is not None:
-            return pass_through(place, gate, room=most, bulk=most if bulk is None else max(bulk, 0), now=now)
+            bulk = most if bulk is None else max(bulk, 0)
+            return pass_through(place, gate, room=most, bulk=bulk, now=now, suspects=suspects)
         lost_query = _LOST_TO_DEDUPE if dedupes else _LOST_UNMARKED
         lost_rows = connection.execute(lost_query, {"at": now, "most": most}).all()
-        return lost_rows, connection.execute(_DUE, {"at": now, "most": most - len(lost_rows)}).all()
+        due_rows = connection.execute(_DUE, {"at": now, "most": most - len(lost_rows)}).all()
+        # The last loss of those that are lost is not counted yet.
+        found = [(row.id, (row.losses or 0) + 1) for row in lost_rows]
+        left = left_lying(found + [(row.id, row.losses or 0) for row in due_rows], suspects)
+        return [row for row in lost_rows if row.id not in left], [
+            row for row in due_rows if row.id not in left
+        ]
 
     def mark(self, docket: Docket, *, now: datetime) -> bool:
         """Commit that this attempt passes its point of no return. False: the row is no longer ours, do not send."""

@@ -18,6 +18,7 @@ from reference_sender.outbox.looks import look
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, elsewhere, facts_of, in_state
 from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.strays import Stray
+from reference_sender.outbox.suspects import ONE_MORE
 from reference_sender.outbox.transactions import Transactions
 from reference_sender.outbox.unreadable import UNREADABLE, readable
 from reference_sender.policy.decision import Decision
@@ -96,6 +97,7 @@ class Doubts(Transactions):
                 .values(
                     state=State.UNKNOWN,
                     token=_row.token + 1,
+                    losses=ONE_MORE,
                     lease_until=None,
                     in_doubt=False,
                     # Not when the lease ended: the lost worker may have gone on for longer than that.

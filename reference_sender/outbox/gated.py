@@ -5,7 +5,7 @@ Must not hold: decisions (`policy.gate`), what is done with the rows (`claims`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import lru_cache
@@ -31,6 +31,7 @@ from reference_sender.outbox.engine import going_by_indexes, insert_unless_there
 from reference_sender.outbox.passage import Found, Place, Wanted
 from reference_sender.outbox.rows import AT, in_state
 from reference_sender.outbox.schema import outbox_bucket, outbox_gate, outgoing_email
+from reference_sender.outbox.suspects import any_suspect, suspected, unsuspected
 from reference_sender.outbox.transactions import Transactions
 from reference_sender.policy import gate as gates
 from reference_sender.policy.breaker import Breaker, Position
@@ -53,7 +54,7 @@ _ONE_BUCKET = select(outbox_bucket).where(_bucket.name == bindparam("bucket")).w
 # The columns to set come with the parameters.
 _KEEP = update(outbox_gate).where(_gate.provider == bindparam("gate_of"))
 _FILL = update(outbox_bucket).where(_bucket.name == bindparam("bucket"))
-_QUERIES: dict[tuple[type, str, bool, Wanted], Any] = {}
+_QUERIES: dict[tuple[type, str, str, bool, Wanted], Any] = {}
 _QUERIES_KEPT = 256  # sorts of rows; with limits per domain there may be many
 _UNDER_WAY = select(_row.recipient, _row.provider).where(in_state(State.SENDING), _row.lease_until >= AT)
 
@@ -104,11 +105,13 @@ class SqlPlace:
         self._unmarked = unmarked
         self._may_be_lost = True
         """Whether there may be lost rows, as far as we know."""
+        self._may_be_suspects = True
 
     def known(self) -> dict[str, Shared]:
         query = _gates_and_lost(self._connection.dialect.name, self._unmarked)
         rows = self._connection.execute(query, {"at": self._now}).all()
         self._may_be_lost = bool(rows[0].any_lost)
+        self._may_be_suspects = bool(rows[0].any_suspect)
         return {row.provider: _shared_of(row) for row in rows if row.provider is not None}
 
     def locked(self, provider: str) -> Shared:
@@ -142,13 +145,24 @@ class SqlPlace:
     def find(self, wanted: Wanted) -> list[Found]:
         if wanted.lost and not self._may_be_lost:
             return []
+        return self._ask(self._kept(self._query, wanted), wanted)
+
+    def has_suspects(self) -> bool:
+        return self._may_be_suspects
+
+    def sees(self, wanted: Wanted) -> bool:
+        query = self._kept(self._those, wanted)
+        return bool(self._connection.execute(query, {"at": self._now, "most": wanted.most}).all())
+
+    def _kept(self, build: Callable[[Wanted], Any], wanted: Wanted) -> Any:
         # Built once for each sort of rows: that takes longer than asking it.
-        sort = (type(self), self._connection.dialect.name, self._unmarked, replace(wanted, most=0))
+        whose = (type(self), build.__name__, self._connection.dialect.name, self._unmarked)
+        sort = (*whose, replace(wanted, most=0))
         if (query := _QUERIES.get(sort)) is None:
             if len(_QUERIES) >= _QUERIES_KEPT:
                 _QUERIES.clear()
-            query = _QUERIES[sort] = self._query(wanted)
-        return self._ask(query, wanted)
+            query = _QUERIES[sort] = build(wanted)
+        return query
 
     def _ask(self, query: Any, wanted: Wanted) -> list[Found]:
         rows = self._connection.execute(query, {"at": self._now, "most": wanted.most}).all()
@@ -171,6 +185,7 @@ class SqlPlace:
             conditions += _LOST_UNMARKED if self._unmarked else _LOST
         else:
             conditions += [in_state(State.PENDING), _row.next_attempt_at <= AT]
+        conditions.append((suspected if wanted.suspects else unsuspected)(lost=wanted.lost))
         return (
             select(_row.id, _row.token, _row.recipient, _row.priority)
             .where(*conditions)
@@ -186,13 +201,14 @@ class SqlPlace:
 
 @lru_cache(maxsize=8)
 def _gates_and_lost(backend: str, unmarked: bool) -> Any:
-    """All gates, and whether anything is lost; there is a row also where no gate is.
+    """All gates, and whether anything is lost, and goes alone; there is a row also where no gate is.
 
     Every claim asks for the gates, and nearly always nothing is lost: asked along, it costs no statement of its own.
     """
     any_lost = exists().where(*(_LOST_UNMARKED if unmarked else _LOST)).label("any_lost")
     look = select(literal_column("1").label("one")).subquery("look")
-    query = select(outbox_gate, any_lost).select_from(look.outerjoin(outbox_gate, true()))
+    suspect = any_suspect(*((_row.in_doubt.is_(False),) if unmarked else ())).label("any_suspect")
+    query = select(outbox_gate, any_lost, suspect).select_from(look.outerjoin(outbox_gate, true()))
     return going_by_indexes(backend, query)
 
 

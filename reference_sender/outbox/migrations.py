@@ -281,6 +281,12 @@ STEPS: tuple[Step, ...] = (
         ),
         dropped=(("outgoing_email", "outgoing_email_due"),),
     ),
+    Step(
+        version=6,
+        what="a mail that was lost with its worker again and again goes alone",
+        columns=(("outgoing_email", "losses", Integer()),),
+        indexes=(("outgoing_email", "outgoing_email_losses", ("losses", "state"), "losses IS NOT NULL"),),
+    ),
 )
 
 VERSION = STEPS[-1].version

@@ -17,6 +17,7 @@ from reference_sender.policy.bucket import Bucket, Rate, refilled, spent
 from reference_sender.policy.domains import choose, count, full
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate, GateRules, Shared
 from reference_sender.policy.routes import Share, domain_of
+from reference_sender.policy.suspects import Suspects
 
 #: So often is looked again for mail to other domains when what was found may not go.
 _ROUNDS = 3
@@ -29,6 +30,7 @@ class Wanted:
     lost: bool  # those whose lease ran out; else those that are due
     share: Share
     most: int
+    suspects: bool = False  # those that go alone; else those that do not
     from_priority: int | None = None  # this or higher
     below_priority: int | None = None
     above_priority: int | None = None
@@ -71,11 +73,23 @@ class Place(Protocol):
         """Rows of this sort, the most pressing first."""
         ...
 
+    def has_suspects(self) -> bool:
+        """Whether there are rows, of any provider, that go alone."""
+        ...
+
+    def sees(self, wanted: Wanted) -> bool:
+        """Whether there is a row of this sort that nobody else holds; it is not taken."""
+        ...
+
 
 def pass_through(
-    place: Place, gate: Gate, *, room: int, bulk: int, now: datetime
+    place: Place, gate: Gate, *, room: int, bulk: int, now: datetime, suspects: Suspects | None = None
 ) -> tuple[list[Found], list[Found]]:
-    """The rows that may be taken now, lost ones and due ones; it is written down already that they were taken."""
+    """The rows that may be taken now, lost ones and due ones; it is written down already that they were taken.
+
+    A suspect is taken alone, and only where that is allowed; without `suspects` it is.
+    """
+    suspects = suspects or Suspects()
     rules = gate.rules
     known = place.known()
     shared = known.get(rules.provider, NOTHING_KNOWN)
@@ -101,7 +115,10 @@ def pass_through(
         most=allowed.most,
         above_priority=rules.patient_to if gates.patient_waits(rules, shared, now) else None,
     )
-    lost, due = look.lost_and_due(wanted, allowed.bulk)
+    if place.has_suspects():
+        lost, due = look.with_suspects(wanted, allowed.bulk, suspects)
+    else:
+        lost, due = look.lost_and_due(wanted, allowed.bulk)
     if not (lost or due) and wanted.above_priority is not None and gates.wants_probes(shared):
         # Nobody else is there to ask how the provider is: if patient mail did not either, it would wait for ever.
         lost, due = look.lost_and_due(replace(wanted, above_priority=None), allowed.bulk)
@@ -131,6 +148,23 @@ class _Look:
         self._place = place
         self._rules = rules
         self._under_way = under_way
+
+    def with_suspects(self, wanted: Wanted, bulk: int, told: Suspects) -> tuple[list[Found], list[Found]]:
+        """One that goes alone, lost or due, if it is their turn or there is nothing else; else all the others."""
+        one = replace(wanted, suspects=True, most=min(wanted.most, 1))
+        lost, due = self.lost_and_due(one, min(bulk, 1)) if told.first else ([], [])
+        told.taken = bool(lost or due)
+        if told.taken:
+            return lost, due
+        lost, due = self.lost_and_due(wanted, bulk)
+        if told.first:
+            return lost, due
+        if told.may_take and not (lost or due):
+            lost, due = self.lost_and_due(one, min(bulk, 1))
+            told.taken = bool(lost or due)
+        elif one.most:
+            told.waits = self._place.sees(one) or self._place.sees(replace(one, lost=False))
+        return lost, due
 
     def lost_and_due(self, wanted: Wanted, bulk: int) -> tuple[list[Found], list[Found]]:
         """Lost rows, and with what is left of the room due ones."""

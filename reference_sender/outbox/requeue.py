@@ -29,6 +29,7 @@ class Requeueing(Transactions):
             fresh = {
                 "attempts": 0,
                 "tries": 0,
+                "losses": None,
                 "queued_at": now,
                 "first_attempt_at": None,
                 "expires_at": None,

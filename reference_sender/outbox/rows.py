@@ -41,6 +41,7 @@ DOCKET_COLUMNS = (
     _row.mail_class,
     _row.traceparent,
     _row.ordering_key,
+    _row.losses,
 )
 
 _NAMES = tuple(column.key for column in DOCKET_COLUMNS)
@@ -77,11 +78,11 @@ def elsewhere(providers: Collection[str]) -> Any:
 
 
 def rows_in(state: State, *conditions: Any, order: Sequence[Any]) -> Any:
-    """A query for the ids and tokens of up to `:most` rows, locked; it leaves out what somebody else has locked."""
+    """A query for the ids, tokens and losses of up to `:most` rows, locked; it leaves out what somebody else has locked."""
     # SKIP LOCKED: a second claimer takes other rows instead of waiting for ours. SQLite has no row locks and needs
     # none, BEGIN IMMEDIATE has locked the whole file; there the clause is left out by the compiler.
     return (
-        select(_row.id, _row.token)
+        select(_row.id, _row.token, _row.losses)
         .where(in_state(state), *conditions)
         .order_by(*order)
         .limit(bindparam("most"))

@@ -100,6 +100,9 @@ outgoing_email = Table(
     Column("lease_until", UtcDateTime),
     Column("token", Integer, nullable=False),  # the fence: goes up with each claim and each move by others
     Column("in_doubt", Boolean, nullable=False),  # the running attempt may already have been accepted
+    Column(
+        "losses", Integer
+    ),  # so often it was lost with its worker since an attempt came to an end; null: never
     Column("doubted_at", UtcDateTime),  # when the last attempt that may have been accepted ended
     Column("may_repeat", Boolean, nullable=False),  # the recipient may get a second copy, knowingly
     Column("if_not_sent", StateName),  # unknown rows: where to go once "not sent" is proved
@@ -163,6 +166,7 @@ for _name, _columns in (
     ("ordering_key", (outgoing_email.c.ordering_key, outgoing_email.c.state)),
     ("hold_until", (outgoing_email.c.hold_until,)),
     ("campaign", (outgoing_email.c.campaign, outgoing_email.c.state)),
+    ("losses", (outgoing_email.c.losses, outgoing_email.c.state)),
 ):
     Index(f"outgoing_email_{_name}", *_columns, info={"only": text(f"{_name} IS NOT NULL")})
 

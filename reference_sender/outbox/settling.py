@@ -77,7 +77,7 @@ class Settling(Transactions):
 
     def _settle(self, connection: Connection, ended: Ended, now: datetime) -> bool:
         docket, decision = ended.docket, ended.decision
-        held = self._fenced(connection, docket, settlement(docket, decision, ended.evidence, now))
+        held = self._fenced(connection, docket, _values(ended, now))
         if not held and self._is_on_record(connection, ended):
             return True
         self._record(connection, docket.id, docket.token, **_ending(ended, now), late=not held)
@@ -112,7 +112,7 @@ class Settling(Transactions):
             if held is not None and _key_of(ended) not in held:
                 continue
             docket = ended.docket
-            values = settlement(docket, ended.decision, ended.evidence, now)
+            values = _values(ended, now)
             changes, records = alike.setdefault(tuple(values), ([], []))
             changes.append(values | {"id": docket.id, "token": docket.token})
             records.append(record_of(docket.id, docket.token, **_ending(ended, now)))
@@ -170,6 +170,13 @@ class Settling(Transactions):
 
 def _key_of(ended: Ended) -> tuple[int, int]:
     return ended.docket.id, ended.docket.token
+
+
+def _values(ended: Ended, now: datetime) -> dict[str, Any]:
+    """The columns that the end of an attempt sets."""
+    values = settlement(ended.docket, ended.decision, ended.evidence, now)
+    # Its worker lives: whatever was lost before, it was not this mail's fault.
+    return values if ended.docket.losses is None else values | {"losses": None}
 
 
 def _ending(ended: Ended, now: datetime) -> dict[str, Any]:

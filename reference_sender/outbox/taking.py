@@ -19,6 +19,7 @@ from reference_sender.outbox.gated import SqlPlace
 from reference_sender.outbox.passage import Found, Wanted
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.suspects import ONE_MORE
 from reference_sender.policy.gate import Gate
 
 _row = outgoing_email.c
@@ -31,6 +32,7 @@ TAKE = update(outgoing_email).ordered_values(
         _row.doubted_at,
         case((and_(_row.state == State.SENDING, _row.in_doubt), AT), else_=_row.doubted_at),
     ),
+    (_row.losses, case((_row.state == State.SENDING, ONE_MORE), else_=_row.losses)),
     (_row.in_doubt, bindparam("doubt", type_=_row.in_doubt.type)),
     (_row.state, State.SENDING),
     (_row.token, _row.token + 1),

@@ -18,6 +18,7 @@ from reference_sender.policy.bars import BARRED
 from reference_sender.policy.caps import overdue, too_many, too_old
 from reference_sender.policy.evidence import Accepted, Evidence, Outcome, Refused, TryLater, Unknown
 from reference_sender.policy.settings import Policy, Settings
+from reference_sender.policy.suspects import lost_in_company
 
 
 class Doubt(StrEnum):
@@ -81,8 +82,8 @@ def before_sending(docket: Docket, settings: Settings, now: datetime) -> Decisio
         again = now + timedelta(seconds=barred.again_after_s)
         return Decision(state=State.PENDING, reason=barred.reason, next_attempt_at=again, refund=True)
     # The claim has counted the attempt that we are asked about: one above the cap is one too many. This is what
-    # stops a mail that kills its worker each time.
-    if docket.attempts > settings.max_attempts:
+    # stops a mail that kills its worker each time. If others were lost with it, it may have been one of them.
+    if docket.attempts > settings.max_attempts and not lost_in_company(docket.losses):
         return _end(docket, State.DEAD, f"{docket.attempts - 1} attempts spent", now)
     if not docket.doubted:
         return None

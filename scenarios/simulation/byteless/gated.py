@@ -11,6 +11,7 @@ from reference_sender.outbox.passage import Found, Wanted
 from reference_sender.policy.bucket import Bucket, Rate, full
 from reference_sender.policy.gate import NOTHING_KNOWN, Shared
 from reference_sender.policy.routes import domain_of
+from reference_sender.policy.suspects import is_suspect
 
 
 class ShelfPlace:
@@ -53,10 +54,18 @@ class ShelfPlace:
             for row in rows[: wanted.most]
         ]
 
+    def has_suspects(self) -> bool:
+        rows = self._transaction.emails.values()
+        return any((self._is_lost(row) or self._is_due(row)) and is_suspect(losses(row)) for row in rows)
+
+    def sees(self, wanted: Wanted) -> bool:
+        return bool(self.find(wanted))
+
     def _is(self, row: Mapping[str, Any], wanted: Wanted) -> bool:
         priority = row["priority"]
         return (
             (self._is_lost(row) if wanted.lost else self._is_due(row))
+            and is_suspect(losses(row)) is wanted.suspects
             and (wanted.from_priority is None or priority >= wanted.from_priority)
             and (wanted.below_priority is None or priority < wanted.below_priority)
             and (wanted.above_priority is None or priority > wanted.above_priority)
@@ -82,6 +91,11 @@ class ShelfPlace:
 
 def _by_lease(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["lease_until"], row["id"]
+
+
+def losses(row: Mapping[str, Any]) -> int:
+    """So often a row was lost with its worker, the loss included that nobody has counted yet."""
+    return (row["losses"] or 0) + (row["state"] is State.SENDING)
 
 
 def by_urgency(row: Mapping[str, Any]) -> tuple[Any, ...]:

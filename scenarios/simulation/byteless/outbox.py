@@ -32,8 +32,9 @@ from reference_sender.policy.decision import Decision, Doubt, Ended
 from reference_sender.policy.gate import NOTHING_KNOWN, Gate, Shared
 from reference_sender.policy.routes import Mine
 from reference_sender.policy.suppression import Kind, Suppression, canonical
+from reference_sender.policy.suspects import Suspects, left_lying
 from scenarios.simulation.byteless import waiting
-from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency
+from scenarios.simulation.byteless.gated import ShelfPlace, by_urgency, losses
 from scenarios.simulation.byteless.loop import refuse
 from scenarios.simulation.byteless.strays import kind_of
 from scenarios.simulation.loop import OWNER
@@ -240,7 +241,10 @@ class Outbox(Store):
         dedupes: bool,
         gate: Gate | None = None,
         bulk: int | None = None,
+        suspects: Suspects | None = None,
     ) -> list[Parcel]:
+        suspects = suspects or Suspects()
+        suspects.begin()
         # Like the original: whoever waits for mail only looks, most of the time.
         if self._in_vain > 1 and not self._is_worth_a_claim(now, gate, dedupes=dedupes):
             return []
@@ -251,10 +255,13 @@ class Outbox(Store):
                 lost, due = _to_claim(transaction.emails, now, dedupes=dedupes)
                 lost = sorted(lost, key=_by_lease)[:most]
                 due = sorted(due, key=by_urgency)[: most - len(lost)]
+                counted = [(row["id"], losses(row)) for row in (*lost, *due)]
+                left = left_lying(counted, suspects)
+                lost, due = ([row for row in some if row["id"] not in left] for some in (lost, due))
             else:
                 room = most if bulk is None else max(bulk, 0)
                 place = self._place(transaction, now, unmarked=not dedupes)
-                found = pass_through(place, gate, room=most, bulk=room, now=now)
+                found = pass_through(place, gate, room=most, bulk=room, now=now, suspects=suspects)
                 lost, due = ([transaction.emails[each.id] for each in some] for some in found)
             taken = [*lost, *due]
             if not taken:
@@ -280,6 +287,7 @@ class Outbox(Store):
                         "attempts": row["attempts"] + 1,
                         "tries": row["tries"] + 1,
                         "lease_until": now + timedelta(seconds=lease_s),
+                        "losses": losses(row) if row["state"] is State.SENDING else row["losses"],
                         "doubted_at": now if left_in_doubt else row["doubted_at"],
                         "in_doubt": dedupes,
                         "first_attempt_at": row["first_attempt_at"] or now,
@@ -373,6 +381,7 @@ class Outbox(Store):
                     {
                         "state": State.UNKNOWN,
                         "token": row["token"] + 1,
+                        "losses": losses(row),
                         "lease_until": None,
                         "in_doubt": False,
                         "doubted_at": now,

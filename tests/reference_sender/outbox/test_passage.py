@@ -43,6 +43,12 @@ class Place:
         self.said.append("under way")
         return []
 
+    def has_suspects(self) -> bool:
+        return False
+
+    def sees(self, wanted: Wanted) -> bool:
+        raise AssertionError("there are none")
+
     def find(self, wanted: Wanted) -> list[Found]:
         self.said.append(f"find {'lost' if wanted.lost else 'due'} {wanted.most}")
         if wanted.lost:

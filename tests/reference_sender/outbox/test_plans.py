@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text, update
 
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
+from reference_sender.policy.suspects import Suspects
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.plans import add_due, add_history, asked, plan_of, sorts
 from tests.reference_sender.samples import NOW
@@ -41,6 +43,31 @@ def test_no_query_of_a_claim_goes_through_the_history(own: SqlBench) -> None:
         "outgoing_email_lease",
         "outgoing_email_doubt",
     } <= used
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_goes_alone_is_found_by_an_index_of_its_own(own: SqlBench, alone: bool) -> None:
+    """However much else there is; where nothing was ever lost again and again, nothing more is asked."""
+    for number in range(2):
+        own.put(f"order-{number}")
+    own.edit(1, losses=2)
+    with own.store.engine.begin() as connection:
+        add_history(connection, [column.name for column in outgoing_email.columns])
+        connection.execute(update(outgoing_email).values(losses=None).where(outgoing_email.c.id > 1))
+        connection.execute(
+            text({"mysql": "ANALYZE TABLE outgoing_email"}.get(connection.dialect.name, "ANALYZE"))
+        )
+    told = Suspects(may_take=alone, first=alone)
+    with asked(own.store.engine) as seen:
+        taken = own.store.claim(
+            now=NOW, limit=9, lease_s=60, dedupes=True, gate=Gate(GateRules()), suspects=told
+        )
+    assert [parcel.key for parcel in taken] == (["order-0"] if alone else ["order-1"])
+    assert (told.taken, told.waits) == (alone, not alone)
+    with own.store.engine.connect() as connection:
+        for statement, given in seen:
+            for each in plan_of(connection, statement, given):
+                assert each.index is not None or not each.table.endswith("email"), statement
 
 
 @pytest.mark.parametrize("bulk", [30, 20], ids=["all alike", "urgent ones first"])

@@ -17,6 +17,7 @@ from scenarios.simulation.byteless.outbox import Outbox, Shelf, Transaction, put
 from tests.reference_sender.outbox.contract import Bench, Contract
 from tests.reference_sender.outbox.manners_contract import MannersContract
 from tests.reference_sender.outbox.strays_contract import StraysContract
+from tests.reference_sender.outbox.suspects_contract import SuspectsContract
 
 
 class ShelfBench(Bench):
@@ -49,7 +50,7 @@ def outbox() -> ShelfBench:
     return ShelfBench(Outbox(Shelf()))
 
 
-class TestOnAShelf(Contract, MannersContract, StraysContract):
+class TestOnAShelf(Contract, MannersContract, StraysContract, SuspectsContract):
     """The contract."""
 
 

@@ -1,0 +1,52 @@
+"""Suspects: mails that were lost with their worker again and again, and go alone from then on.
+
+A mail that kills its worker each time takes along whatever else that worker had in its hands. Which of them it was
+nobody can tell, until each has gone by itself: the innocent ones are sent then, and the killer is lost with nobody.
+Only such losses use up attempts for good (`policy.decision`).
+Must not hold: how rows are found (`outbox.suspects`), who has what in hand (`company`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: So often a mail is lost together with others; then it is a suspect. One loss happens to many: somebody turned a
+#: machine off.
+LOST_TOGETHER = 2
+
+
+def is_suspect(losses: int | None) -> bool:
+    """Whether a mail that was lost so often since its last end goes alone."""
+    return losses is not None and losses >= LOST_TOGETHER
+
+
+def lost_in_company(losses: int | None) -> bool:
+    """Whether its last attempt was lost, and others with it: which of them was to blame is not known."""
+    return losses is not None and 0 < losses <= LOST_TOGETHER
+
+
+@dataclass(slots=True, kw_only=True)
+class Suspects:
+    """What a claim is told of suspects, and what it tells."""
+
+    may_take: bool = True
+    """Nothing else is in the hands of whoever claims: it may take one, alone, where there is nothing else."""
+    first: bool = True
+    """And it is their turn: it takes one before everything else."""
+    waits: bool = False
+    """There was one that it did not take."""
+    taken: bool = False
+    """It took one, and nothing else."""
+
+    def begin(self) -> None:
+        """Forget what was told: the claim begins, perhaps once more."""
+        self.waits = self.taken = False
+
+
+def left_lying(found: Sequence[tuple[int, int]], told: Suspects) -> set[int]:
+    """Of rows that a claim found, by (id, losses), the ids that it does not take: all but one suspect, or the suspects."""
+    those = [row_id for row_id, losses in found if is_suspect(losses)]
+    told.taken = bool(those) and told.may_take and (told.first or len(those) == len(found))
+    told.waits = bool(those) and not told.taken
+    return {row_id for row_id, _ in found} - {those[0]} if told.taken else set(those)
