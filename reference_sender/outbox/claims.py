@@ -16,6 +16,7 @@ from reference_sender.life import Docket, Parcel, State
 from reference_sender.outbox.bars import LOOKED_AT, parcels_of
 from reference_sender.outbox.gated import Gated, SqlPlace
 from reference_sender.outbox.looks import look
+from reference_sender.outbox.mistyped import park_mistyped
 from reference_sender.outbox.passage import Place, pass_through
 from reference_sender.outbox.rows import AT, DOCKET_COLUMNS, IDS, in_state, rows_in
 from reference_sender.outbox.schema import outgoing_email
@@ -89,6 +90,8 @@ class Claims(Gated):
 
         def act(connection: Connection, *, at_once: bool = True) -> list[Parcel]:
             suspects.begin()
+            if not at_once:
+                park_mistyped(connection, now, self._record)
             self._turnstile.turn(connection, now)
             place = self._place(connection, now, unmarked=not dedupes)
             terms = taking(now, leased, None if gate is None else gate.rules.provider, doubt=dedupes)
@@ -104,7 +107,7 @@ class Claims(Gated):
                 return in_order(parcels_of(connection, place.rows, now), taken)
             if taken:
                 connection.execute(_TAKE, terms | {"ids": [row_id for row_id, _ in taken]})
-            return self._parcels(connection, taken, now)
+            return self._parcels(connection, taken, now, careful=not at_once)
 
         def unsure() -> list[Parcel]:
             # Nothing was sent yet. What is in our hands by now was committed; nobody else has the same token.
@@ -139,9 +142,9 @@ class Claims(Gated):
             )
 
     def _parcels(
-        self, connection: Connection, taken: Sequence[tuple[int, int]], now: datetime
+        self, connection: Connection, taken: Sequence[tuple[int, int]], now: datetime, *, careful: bool = True
     ) -> list[Parcel]:
-        """The rows as the worker wants them, in this order; one that cannot be read is parked."""
+        """The rows as the worker wants them, in this order; whoever is careful parks one that cannot be read."""
         if not taken:
             return []
         ids = [row_id for row_id, _ in taken]
@@ -149,6 +152,8 @@ class Claims(Gated):
             rows: Sequence[Any] = connection.execute(_TAKEN, {"ids": ids, "at": now}).all()
             return in_order(parcels_of(connection, rows, now), taken)
         except UNREADABLE:
+            if not careful:
+                raise
             rows = readable(connection, _TAKEN, taken, now, self._record)
         return in_order(parcels_of(connection, rows, now), taken)
 
