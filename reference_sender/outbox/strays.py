@@ -1,7 +1,7 @@
 """Rows that no worker takes and no reconciler asks about: found, and parked as `unknown` with one sentence.
 
-Two kinds. What somebody edited by hand into a state that this program never leaves: `sending` without a lease, `pending`
-without a next attempt and waiting for nothing – not even for a paused campaign to go on. And mail in doubt at a provider
+Two kinds. What somebody edited by hand into a state that this program never leaves: `sending` without a lease that ends,
+`pending` without a next attempt that comes and waiting for nothing – not even for a paused campaign to go on. And mail in doubt at a provider
 that was taken out of the configuration: a doubt never goes elsewhere, so it would wait for ever. What became of any of
 them nobody here can know.
 
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, or_, select, update
+from sqlalchemy import Connection, and_, exists, literal_column, or_, select, update
 
 from reference_sender.life import State
 from reference_sender.outbox.bulk import insert_all
@@ -34,14 +34,29 @@ AT_ONCE = 1_000
 
 _row = outgoing_email.c
 
-_LEASELESS = and_(in_state(State.SENDING), _row.lease_until.is_(None))
+#: No time of a row of ours is later: leases and waits are bounded. SQLite puts a text that is no time behind it,
+#: PostgreSQL `infinity`.
+NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def _never_comes(column: Any) -> Any:
+    # Written out, and every database reads it: a name would have to be told by whoever looks (`looks`).
+    return column > literal_column(f"'{NEVER:%Y-%m-%d %H:%M:%S.%f}'", column.type)
+
+
+_LEASELESS = and_(in_state(State.SENDING), or_(_row.lease_until.is_(None), _never_comes(_row.lease_until)))
 # That is how a pause leaves the mails of a campaign; who resumes it gives them their times anew.
 _IS_PAUSED = exists().where(campaign.c.name == _row.campaign, campaign.c.state == "paused")
 _AIMLESS = and_(
     in_state(State.PENDING),
-    _row.next_attempt_at.is_(None),
-    _row.hold_until.is_(None),
-    or_(_row.campaign.is_(None), ~_IS_PAUSED),
+    or_(
+        _never_comes(_row.next_attempt_at),
+        and_(
+            _row.next_attempt_at.is_(None),
+            _row.hold_until.is_(None),
+            or_(_row.campaign.is_(None), ~_IS_PAUSED),
+        ),
+    ),
 )
 
 
@@ -71,11 +86,11 @@ class Stray:
 
 
 LEASELESS = Stray(
-    reason="it was `sending` without a lease, as no worker leaves it: the row was edited by hand",
+    reason="it was `sending` without a lease that ends, as no worker leaves it: the row was edited by hand",
     is_edited=True,
 )
 AIMLESS = Stray(
-    reason="it was `pending` without a next attempt and waited for nothing: the row was edited by hand",
+    reason="it was `pending` without a next attempt that comes and waited for nothing: the row was edited by hand",
     is_edited=True,
     waits=True,
 )

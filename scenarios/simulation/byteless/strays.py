@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from reference_sender.life import State
-from reference_sender.outbox.strays import AIMLESS, GONE_PENDING, GONE_SENDING, LEASELESS, Stray
+from reference_sender.outbox.strays import AIMLESS, GONE_PENDING, GONE_SENDING, LEASELESS, NEVER, Stray
 from reference_sender.policy.routes import Mine
 
 Row = Mapping[str, Any]
@@ -26,9 +26,10 @@ def _is(kind: Stray, row: Row, mine: Mine | None, now: datetime) -> bool:
         return False
     lease = row["lease_until"]
     if kind is LEASELESS:
-        return lease is None
+        return lease is None or lease > NEVER
     if kind is AIMLESS:
-        return row["next_attempt_at"] is None and row["hold_until"] is None
+        at = row["next_attempt_at"]
+        return row["hold_until"] is None if at is None else bool(at > NEVER)
     is_gone = row["doubted_at"] is not None and mine is not None and mine.is_nobodys(row["provider"])
     if kind is GONE_PENDING:
         return is_gone

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reference_sender.life import State
-from reference_sender.outbox.strays import LOOK_S
+from reference_sender.outbox.strays import LOOK_S, NEVER
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
@@ -29,6 +29,9 @@ def in_doubt(outbox: Any, key: str, provider: str) -> Any:
     return row_id
 
 
+LATER_THAN_ALL = NEVER + timedelta(microseconds=1)
+
+
 class StraysContract:
     """A subclass brings the fixture `outbox`, whose bench can `edit` a row by hand."""
 
@@ -38,7 +41,9 @@ class StraysContract:
         ("edited", "sentence"),
         [
             ({"state": State.SENDING, "next_attempt_at": None}, "`sending` without a lease"),
+            ({"state": State.SENDING, "lease_until": LATER_THAN_ALL}, "`sending` without a lease that ends"),
             ({"next_attempt_at": None}, "`pending` without a next attempt"),
+            ({"next_attempt_at": LATER_THAN_ALL}, "`pending` without a next attempt that comes"),
         ],
     )
     def test_a_row_edited_into_a_state_that_there_is_not_is_parked_and_the_others_flow(
