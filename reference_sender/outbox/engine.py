@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -146,21 +147,27 @@ def insert_unless_there(
     """INSERT that leaves rows alone whose key is there. Its rowcount is the number of new ones."""
     # A statement with one row is compiled once and for all; one with several is compiled each time.
     values = rows[0] if len(rows) == 1 else list(rows)
+    return inserting(backend, table, tuple(key)).values(values)
+
+
+@lru_cache
+def inserting(backend: str, table: Table, key: tuple[str, ...]) -> Any:
+    """The same without its rows: they are given to `execute`. Of several the rowcount says nothing."""
     # Late imports: the words of one database cost a tenth of the start-up time of those who do not speak them.
     match backend:
         case "sqlite":
             from sqlalchemy.dialects.sqlite import insert as into_sqlite
 
-            return into_sqlite(table).values(values).on_conflict_do_nothing(index_elements=list(key))
+            return into_sqlite(table).on_conflict_do_nothing(index_elements=list(key))
         case "postgresql":
             from sqlalchemy.dialects.postgresql import insert as into_postgresql
 
-            return into_postgresql(table).values(values).on_conflict_do_nothing(index_elements=list(key))
+            return into_postgresql(table).on_conflict_do_nothing(index_elements=list(key))
         case "mysql":
             from sqlalchemy.dialects.mysql import insert as into_mysql
 
             # IGNORE would cut off what is too long as well; who makes the rows has refused that before.
-            return into_mysql(table).values(values).prefix_with("IGNORE")
+            return into_mysql(table).prefix_with("IGNORE")
         case _:
             raise StoreTrouble(_unsupported(backend))
 

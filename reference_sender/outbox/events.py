@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, update
 
 from reference_sender.life import Actor, Docket
 from reference_sender.message import InvalidMail
-from reference_sender.outbox.engine import insert_unless_there
+from reference_sender.outbox.engine import insert_unless_there, inserting
 from reference_sender.outbox.named import note_addresses
 from reference_sender.outbox.rows import DOCKET_COLUMNS, facts_of
 from reference_sender.outbox.schema import delivery_fact, outgoing_email, webhook_event
@@ -40,6 +40,42 @@ _DUE = (
     .where(_event.next_look_at <= bindparam("at", type_=_event.next_look_at.type))
     .order_by(_event.next_look_at, _event.id)
     .limit(bindparam("most"))
+)
+
+# Spelled once: to put a statement together again for each event took longer than to ask the database. One by one: each
+# has its index, and no database is asked to think about an OR.
+_BY_NAME = {
+    column.name: select(*DOCKET_COLUMNS)
+    .where(column == bindparam("name", type_=column.type))
+    .limit(_MOST_NAMESAKES)
+    for column in (_row.provider_id, _row.idempotency_key, _row.message_id)
+}
+_ENDS = (
+    update(webhook_event)
+    .where(_event.id == bindparam("told"), _event.looks == bindparam("seen"))
+    .values(
+        {
+            each: bindparam(f"to_{each.name}", type_=each.type)
+            for each in (
+                _event.state,
+                _event.reason,
+                _event.looks,
+                _event.next_look_at,
+                _event.email_id,
+                _event.settled_at,
+            )
+        }
+    )
+)
+_at = bindparam("at", type_=_row.last_event_at.type)
+# The guard is in the UPDATE: what came late does not make the newest older.
+_NEWEST = (
+    update(outgoing_email)
+    .where(
+        _row.id == bindparam("mail"),
+        or_(_row.last_event_at.is_(None), _row.last_event_at < _at),
+    )
+    .values({_row.last_event_at: _at})
 )
 
 
@@ -100,20 +136,13 @@ class Events(Transactions):
 
     def about(self, *, provider_id: str | None, message_id: str | None, key: str | None) -> list[Docket]:
         """The mails that go by one of these names. More than one: the names do not lead to the same mail."""
-        names = [
-            column == name
-            for column, name in (
-                (_row.provider_id, provider_id),
-                (_row.idempotency_key, key),
-                (_row.message_id, message_id),
-            )
-            if name is not None
-        ]
+        names = {"provider_id": provider_id, "idempotency_key": key, "message_id": message_id}
         found: dict[int, Docket] = {}
         with self._read() as connection:
-            for name in names:
-                # One by one: each has its index, and no database is asked to think about an OR.
-                for row in connection.execute(select(*DOCKET_COLUMNS).where(name).limit(_MOST_NAMESAKES)):
+            for column, name in names.items():
+                if name is None:
+                    continue
+                for row in connection.execute(_BY_NAME[column], {"name": name}):
                     found[row.id] = Docket(**facts_of(row))
         return [found[number] for number in sorted(found)]
 
@@ -137,16 +166,17 @@ class Events(Transactions):
     @staticmethod
     def _end(connection: Connection, told: Told, settled: Settled, now: datetime) -> None:
         done = connection.execute(
-            update(webhook_event)
-            .where(_event.id == told.id, _event.looks == told.looks)
-            .values(
-                state=settled.fate.value,
-                reason=settled.reason,
-                looks=told.looks + 1,
-                next_look_at=settled.look_again_at,
-                email_id=None if settled.docket is None else settled.docket.id,
-                settled_at=None if settled.look_again_at is not None else now,
-            )
+            _ENDS,
+            {
+                "told": told.id,
+                "seen": told.looks,
+                "to_state": settled.fate.value,
+                "to_reason": settled.reason,
+                "to_looks": told.looks + 1,
+                "to_next_look_at": settled.look_again_at,
+                "to_email_id": None if settled.docket is None else settled.docket.id,
+                "to_settled_at": None if settled.look_again_at is not None else now,
+            },
         )
         if done.rowcount != 1:
             raise _OutOfDate
@@ -164,23 +194,10 @@ class Events(Transactions):
             "recorded_at": now,
         }
         connection.execute(
-            insert_unless_there(
-                connection.dialect.name,
-                [row],
-                table=delivery_fact,
-                key=("email_id", "kind", "happened_at"),
-            )
+            inserting(connection.dialect.name, delivery_fact, ("email_id", "kind", "happened_at")), row
         )
         happened_at = min(fact.happened_at, now + timedelta(seconds=_AHEAD_S))
-        # The guard is in the UPDATE: what came late does not make the newest older.
-        connection.execute(
-            update(outgoing_email)
-            .where(
-                _row.id == email_id,
-                or_(_row.last_event_at.is_(None), _row.last_event_at < happened_at),
-            )
-            .values(last_event_at=happened_at)
-        )
+        connection.execute(_NEWEST, {"mail": email_id, "at": happened_at})
 
     @staticmethod
     def _list(connection: Connection, address: str, reason: str, told: Told, now: datetime) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
-from reference_sender.outbox.engine import insert_unless_there
+from reference_sender.outbox.engine import inserting
 from reference_sender.outbox.schema import event_address, webhook_event
 from reference_sender.outbox.transactions import Transactions
 from reference_sender.policy.addresses import addresses_in, digest_of
@@ -24,6 +24,12 @@ _event = webhook_event.c
 MOST = 200
 # So many rows go into one INSERT: databases take only so many parameters at once.
 _AT_ONCE = 500
+
+_NOTED = (
+    update(webhook_event)
+    .where(_event.id == bindparam("noted"))
+    .values({_event.named_at: bindparam("at", type_=_event.named_at.type)})
+)
 
 
 class Named(Transactions):
@@ -65,12 +71,8 @@ def note_addresses(
         found += [{"digest": digest, "event_id": event_id} for digest in sorted(digests)]
     for begin in range(0, len(found), _AT_ONCE):
         connection.execute(
-            insert_unless_there(
-                connection.dialect.name,
-                found[begin : begin + _AT_ONCE],
-                table=event_address,
-                key=("digest", "event_id"),
-            )
+            inserting(connection.dialect.name, event_address, ("digest", "event_id")),
+            found[begin : begin + _AT_ONCE],
         )
     if noted:
-        connection.execute(update(webhook_event).where(_event.id.in_(noted)).values(named_at=now))
+        connection.execute(_NOTED, [{"noted": each, "at": now} for each in noted])

@@ -84,7 +84,8 @@ SKEW_S = 25.0
 #: In these profiles it matters that something went wrong, and little what: a gate does not ask, and of a request with
 #: several mails what counts is which of them it was about. So all of a size is played of a few columns only – the provider
 #: is well, away, has enough, refuses for good, took a mail and did not say so, lists results as it likes – and `QUICK` plays
-#: no others; of the others only every crash point of the worker is played.
+#: no others; of the others only the crash points of the worker are played, or those of the intake: `SINGLE` dies at their commits, `FULL` at
+#: every one.
 FEW: Mapping[str, frozenset[str]] = {
     "http-limited": frozenset({HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}),
     "http-with-spare": frozenset(
@@ -121,6 +122,9 @@ SIMPLEST = next(iter(SHAPES))
 #: each outcome in all shapes but the simplest. A wrong clock matters to a mail, and to two workers about the same mails;
 #: in the other shapes only `FULL` plays it.
 WITH_FEW = frozenset({"three recipients", "eight mails, two workers", "twelve of bulk, then a code"})
+#: What a crowd is to one worker and to two is a matter of the gate, and of the wire: `SINGLE` plays these two shapes in these profiles.
+CROWDS = frozenset({"eight mails, two workers", "twelve of bulk, then a code"})
+WITH_CROWDS = frozenset({"http-keys", "http-limited", "smtp-at-most-once"})
 ONE_OF_EACH = frozenset(
     {HEALTHY.name, "503", "429 with retry-after", "422", "taken, closed"}
     | {"greeting 421", "dot 451", "RCPT 550", "dot closed"}
@@ -168,9 +172,10 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
         if name in IN_FLIGHT:
             yield block("worker", FREEZE)
         return
-    yield block("worker", *_ALL, shape=shows)
     if name not in FEW.get(profile.id, (name,)):
+        yield block("worker", *(_ALL if size is Size.FULL else _COMMITS), shape=shows)
         return
+    yield block("worker", *_ALL, shape=shows)
     is_one_of_few = name in FEW.get(profile.id, ONE_OF_EACH | TELL_TIMES)
     if name in IN_FLIGHT:
         yield block("worker", FREEZE, shape=shows)
@@ -179,8 +184,11 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     if not BY_WIRE[profile.wire][name].says_yes_early:
         yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
-        if size is Size.SINGLE and shape != shows and shape in WITH_FEW and not is_one_of_few:
-            continue
+        if size is Size.SINGLE and shape != shows:
+            if shape in WITH_FEW and not is_one_of_few:
+                continue
+            if shape in CROWDS and profile.id not in WITH_CROWDS:
+                continue
         if shape != shows:
             yield block("worker", *_COMMITS, shape=shape)
         if name not in ONE_OF_EACH | TELL_TIMES or (size is Size.SINGLE and shape not in SKEWED | {shows}):
@@ -201,12 +209,13 @@ def _heard(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     if size is Size.QUICK:
         yield block("intake", *_COMMITS)
         return
-    yield block("intake", *_ALL)
-    if size is Size.FULL or name in FEW[profile.id]:
+    is_one_of_few = name in FEW[profile.id]
+    yield block("intake", *(_ALL if size is Size.FULL or is_one_of_few else _COMMITS))
+    if size is Size.FULL or is_one_of_few:
         yield block("intake", *_COMMITS, shape=FATED.name)
         yield block("intake", FREEZE_ONCE)
         yield block("worker", *_ALL)
-        if size is Size.FULL and name in FEW[profile.id]:
+        if size is Size.FULL and is_one_of_few:
             yield block("intake", *_COMMITS, twice=True)
             for other in columns_of(profile, Size.QUICK):
                 if other != name:

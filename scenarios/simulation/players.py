@@ -38,7 +38,9 @@ def _begin_work(folder: str, sender: str, every: bool) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # For the whole life of this process.
     _quiet.enter_context(silence())
-    # Whatever is loaded by now stays; the garbage collector need not look at it again and again.
+    # Whatever is loaded by now stays; the garbage collector need not look at it again and again. It is called between
+    # worlds (`playing.tidied`), and never comes by itself.
+    gc.disable()
     gc.collect()
     gc.freeze()
     _folder = Path(folder) / str(os.getpid())

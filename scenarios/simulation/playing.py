@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
@@ -200,24 +201,26 @@ def play_block(
     return played
 
 
+#: The worlds that this process has played.
+_worlds = itertools.count(1)
+
+
 def tidied(shares: Iterator[Share]) -> Iterator[Share]:
     """Clear up between worlds, now and then, not in the middle of them: each leaves a heap of rings behind.
 
     What is left then is kept for other blocks (`Library`), and more with each: looked through every time it would be nine
-    tenths of a long run.
+    tenths of a long run. So it is frozen, and where the collector was off before, as in a player, it stays so: counting
+    what is frozen, and a collection at the end of each block, were a sixteenth of `single`.
     """
-    was_on, whose_is_frozen = gc.isenabled(), gc.get_freeze_count()
+    was_on = gc.isenabled()
     gc.disable()
-    played = 0
     try:
         for share in shares:
             yield share
-            played += share.played
-            if share.played and played % TIDY_AFTER == 0:
+            if share.played and next(_worlds) % TIDY_AFTER == 0:
                 gc.collect()
                 gc.freeze()
     finally:
         if was_on:
             gc.enable()
-        if not whose_is_frozen:
             gc.unfreeze()
