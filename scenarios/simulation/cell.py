@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,9 +30,11 @@ from scenarios.simulation.shapes import EVERY_SHAPE, Shape
 from scenarios.simulation.sometimes import events_of
 from scenarios.simulation.world import World
 from simulator.config import read_plan
+from simulator.config.rules import read_rules
 from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import PARKED, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
+from simulator.provider.rule import Rule
 
 #: How long a storm may last before a crash point that was not reached counts as not reached, in virtual seconds.
 STORM_S = 400.0
@@ -184,9 +186,25 @@ def on_terms(document: dict[str, Any], behaviours: Iterable[Behaviour]) -> dict[
     return document
 
 
-@lru_cache(maxsize=256)
-def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
-    return read_plan(plan_of(BY_ID[profile], script), "the script")
+@lru_cache(maxsize=4096)
+def setup_of(profile: str, script: tuple[str, ...]) -> Setup:
+    """Return the same plan, read; a rule that stood at the same place before is not read again."""
+    behaviours = BY_WIRE[BY_ID[profile].wire]
+    if not script or any(behaviours[name].terms for name in script):
+        return read_plan(plan_of(BY_ID[profile], script), "the script")
+    base = setup_of(profile, ())
+    rules = tuple(
+        _rule_of(BY_ID[profile].wire, name, number)
+        for number, name in enumerate(script, 1)
+        if behaviours[name].rule
+    )
+    return replace(base, plan=replace(base.plan, rules=rules))
+
+
+@lru_cache(maxsize=4096)
+def _rule_of(wire: str, name: str, number: int) -> Rule:
+    rule = BY_WIRE[wire][name].as_rule(wire, attempt=number) | {"name": f"{number}: {name}"}
+    return read_rules([rule], "the script")[0]
 
 
 def play(
@@ -205,7 +223,7 @@ def play(
     """
     profile, shape = BY_ID[cell.profile], EVERY_SHAPE[cell.shape]
     _lay_out(cell, shape, sender, disk)
-    setup = _setup_of(cell.profile, cell.script)
+    setup = setup_of(cell.profile, cell.script)
     noting = noted(notes or Notes()) if notes is not None or cell.is_asked else nullcontext()
     with World(seed=cell.seed, setup=setup) as world, noting:
         watch(world)

@@ -185,7 +185,8 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
         yield block("provider", "ledger", "step", shape=shows)
     for shape in SHAPES:
         if size is Size.SINGLE and shape != shows:
-            if shape in WITH_FEW and not is_one_of_few:
+            alone = profile.id in WITH_ALL_PAIRS and shape not in WITH_FEW
+            if not (is_one_of_few or alone):
                 continue
             if shape in CROWDS and profile.id not in WITH_CROWDS:
                 continue

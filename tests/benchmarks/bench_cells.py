@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.byteless.cell import forget_judgements
+from scenarios.simulation.byteless.cell import Shelves, forget_judgements
 from scenarios.simulation.byteless.search import Area, search
 from scenarios.simulation.byteless.sender import of
 from scenarios.simulation.cell import Cell, plan_of, play
@@ -146,7 +146,8 @@ def levels(folder: Path, profile: str, script: str, rounds: int) -> tuple[int, d
     covered: set[int] = set()
     spent: dict[str, float] = defaultdict(float)
     play(Cell(profile=profile), sender, disk)
-    search(area, bare)
+    shelves = Shelves()
+    search(area, bare, shelves=shelves)
     for _ in range(rounds):
         gc.collect()
         begun = time.process_time()
@@ -156,7 +157,7 @@ def levels(folder: Path, profile: str, script: str, rounds: int) -> tuple[int, d
         begun = time.process_time()
         for _ in range(MODEL_ROUNDS):
             forget_judgements()  # or only the first round would have to judge
-            without = search(area, bare)
+            without = search(area, bare, shelves=shelves)
         spent["model s"] += time.process_time() - begun
         assert (on_wire.error, without.error, on_wire.failed, without.failed) == (None, None, 0, 0)
         spent["wire worlds"] += on_wire.played

@@ -31,13 +31,12 @@ from scenarios.simulation.cell import (
     Cell,
     Outcome,
     findings_of,
-    plan_of,
+    setup_of,
 )
 from scenarios.simulation.evidence import try_of
 from scenarios.simulation.processes import CrashPoint, Killed
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.shapes import SHAPES, Shape
-from simulator.config import read_plan
 from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import Obligation, Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
@@ -80,11 +79,6 @@ def forget_judgements() -> None:
     _found.cache_clear()
 
 
-@lru_cache(maxsize=4096)
-def _setup_of(profile: str, script: tuple[str, ...]) -> Setup:
-    return read_plan(plan_of(BY_ID[profile], script), "the script")
-
-
 def play(
     cell: Cell, sender: Sender, shelves: Shelves, *, counts: bool = False, notes: Notes | None = None
 ) -> Told:
@@ -109,7 +103,7 @@ def _played(cell: Cell, sender: Sender, shelves: Shelves, counts: bool, notes: N
             raise OnlyOnTheWire(f"{name!r} needs requests that wait for each other, or webhooks")
     world = World(
         seed=cell.seed,
-        setup=_setup_of(cell.profile, cell.script),
+        setup=setup_of(cell.profile, cell.script),
         shelf=shelves.laid_out(cell, shape, sender),
     )
     with world.loop.current():

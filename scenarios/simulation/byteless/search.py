@@ -164,13 +164,17 @@ def _wide(profile: str, name: str) -> Iterator[Area]:
 # --- one area ---------------------------------------------------------------------------------------
 
 
-def search(area: Area, sender: Sender, *, every: bool = False) -> Searched:
-    """Search an area. `every`: play each crash point, also where several are one."""
+def search(area: Area, sender: Sender, *, every: bool = False, shelves: Shelves | None = None) -> Searched:
+    """Search an area. `every`: play each crash point, also where several are one.
+
+    `shelves`: those of this sender's other areas, so that its mails need not be rendered again.
+    """
+    shelves = Shelves() if shelves is None else shelves
     every = every or not sender.is_classed
     searched = Searched(area=area)
     begun = clock.cpu_s()
     try:
-        for outcome, stands_for in _tidied(_played(area, sender, every=every)):
+        for outcome, stands_for in _tidied(_played(area, sender, shelves, every=every)):
             searched.played += 1
             searched.cells += stands_for
             searched.virtual_s += outcome.virtual_s
@@ -197,9 +201,8 @@ def kinds_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted({each.kind for each in findings}))
 
 
-def _played(area: Area, sender: Sender, *, every: bool) -> Iterator[tuple[Told, int]]:
+def _played(area: Area, sender: Sender, shelves: Shelves, *, every: bool) -> Iterator[tuple[Told, int]]:
     """Play an area; with each world the number of cells that it stands for (0: it was played to check another)."""
-    shelves = Shelves()
     if area.dice is not None:
         yield from _drawn(area, sender, shelves)
         return

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from itertools import islice
 from pathlib import Path
 
+from scenarios.simulation.byteless.cell import Shelves
 from scenarios.simulation.byteless.search import Area, Searched, search
 from scenarios.simulation.byteless.sender import Sender, of
 from scenarios.simulation.cast import cast
@@ -30,14 +31,16 @@ class Searcher:
     def __init__(self, sender: str, *, every: bool = False) -> None:
         self._sender = sender
         self._every = every
-        self._made: dict[str, Sender] = {}
+        self._made: dict[str, tuple[Sender, Shelves]] = {}
 
     def search(self, area: Area) -> Searched:
         """Search an area. Raises `CastError` or `OnlyOnTheWire`."""
         if area.profile not in self._made:
             # Nothing is ever written there: at this level there is no disk.
-            self._made[area.profile] = of(cast(self._sender, Disk(Path("nowhere")), BY_ID[area.profile]))
-        return search(area, self._made[area.profile], every=self._every)
+            sender = of(cast(self._sender, Disk(Path("nowhere")), BY_ID[area.profile]))
+            self._made[area.profile] = sender, Shelves()
+        sender, shelves = self._made[area.profile]
+        return search(area, sender, every=self._every, shelves=shelves)
 
 
 _here: Searcher | None = None

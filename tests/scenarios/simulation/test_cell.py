@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from scenarios import checks
-from scenarios.simulation.cell import FREEZE, Cell, play
+from scenarios.simulation.behaviours import columns
+from scenarios.simulation.cell import FREEZE, Cell, plan_of, play, setup_of
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID, PROFILES
 from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.shapes import SHAPES
+from simulator.config import read_plan
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
@@ -209,3 +212,12 @@ def test_a_cell_says_what_it_is() -> None:
 
     assert str(cell) == "http-keys · one mail · 503 → taken, reset · worker dies at commit lost #2"
     assert json.loads(json.dumps(cell.as_json()))["crash"] == {"kind": "commit", "name": "lost", "count": 2}
+
+
+@pytest.mark.parametrize("profile", [each.id for each in BY_ID.values() if not each.hears])
+def test_a_plan_put_together_is_the_plan_that_would_be_read(profile: str) -> None:
+    """Of each behaviour in the first place and in the second, also of those that bring terms of their own."""
+    names = columns(profile, BY_ID[profile].wire)
+
+    for script in ((), *((name,) for name in names), *itertools.pairwise(names)):
+        assert setup_of(profile, script) == read_plan(plan_of(BY_ID[profile], script), "the script")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from reference_sender.worker import frozen_key
+from scenarios.simulation import playing
 from scenarios.simulation.cell import FREEZE, Cell, Outcome, play
 from scenarios.simulation.crashes import Share, classes, points, same_end
 from scenarios.simulation.loop import OWNER, VirtualLoop
@@ -273,14 +275,19 @@ def test_a_failure_can_be_played_again(tmp_path: Path) -> None:
     assert any(finding["kind"] == "duplicated" for finding in played.failures[0].findings)
 
 
-@pytest.mark.parametrize("is_for_good", [False, True])
-def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(is_for_good: bool) -> None:
-    """A process that plays blocks for all its life has frozen what it began with; whoever else plays one is left as he was."""
+@pytest.mark.parametrize("is_a_player", [False, True])
+def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(
+    is_a_player: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that plays blocks for all its life has no collector that comes by itself; whoever else plays one is left as he was."""
     share = Share(outcome=Outcome(cell=Cell(profile="http-keys")), columns={})
+    monkeypatch.setattr(playing, "_worlds", itertools.count(1))
     gc.unfreeze()
     gc.collect()
-    if is_for_good:
+    if is_a_player:
         gc.freeze()
+    else:
+        gc.enable()
     before = gc.get_freeze_count()
     kept: list[list[object]] = []
     gone: list[weakref.ref[object]] = []
@@ -300,4 +307,5 @@ def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(is_for_good: 
         pass
 
     assert [each() is None for each in gone] == [True] * 2 * TIDY_AFTER + [False]
-    assert (gc.get_freeze_count() - before > TIDY_AFTER) is is_for_good
+    assert (gc.get_freeze_count() - before > TIDY_AFTER) is is_a_player
+    assert gc.isenabled() is not is_a_player
