@@ -24,8 +24,11 @@ from scenarios.simulation.playing import TIDY_AFTER, cells, may_be_classed, play
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
 
-#: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+#: The killed leave their sessions and coroutines behind, and say so whenever the garbage collector meets them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(autouse=True)
