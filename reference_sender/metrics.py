@@ -34,6 +34,7 @@ WAIT_BOUNDS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14_
 TROUBLE = (
     "claim_failed",
     "mark_failed",
+    "renew_failed",
     "settle_failed",
     "reconcile_failed",
     "hear_failed",

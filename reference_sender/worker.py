@@ -13,6 +13,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -53,6 +54,8 @@ class Store(settler.Store, Protocol):
     ) -> list[Parcel]: ...
 
     def mark(self, docket: Docket, *, now: datetime) -> bool: ...
+
+    def renew(self, docket: Docket, *, now: datetime, lease_s: float) -> datetime | None: ...
 
 
 class Transport(Protocol):
@@ -272,6 +275,12 @@ class Worker:
 
     async def deliver(self, parcel: Parcel, *, has_waited: bool = False) -> None:
         """One mail's way, from claimed to settled. `has_waited`: for its place, in our hands."""
+        if has_waited and self._is_short(parcel):
+            renewed = await self._renewed(parcel)
+            if renewed is None:
+                # Somebody else has it by now, and will say what became of it.
+                return
+            parcel = renewed
         started_at = self._clock.now()
         decision = self._before_sending(parcel, started_at, has_waited=has_waited)
         evidence, outcome, took_s, decided_at = None, None, 0.0, started_at
@@ -299,17 +308,43 @@ class Worker:
             # It may change what everybody may do; for the better, and we should look.
             self._woken.set()
 
+    def _is_short(self, parcel: Parcel) -> bool:
+        """Whether a whole attempt no longer fits into what is left of its lease."""
+        if parcel.lease_until is None:
+            return False
+        left_s = (parcel.lease_until - self._clock.now()).total_seconds()
+        return left_s < self._settings.total_timeout_s
+
+    async def _renewed(self, parcel: Parcel) -> Parcel | None:
+        """The mail with a whole lease, or as it was if nobody can be asked for one; None: it is no longer ours."""
+        now = self._clock.now()
+        try:
+            until = await asyncio.to_thread(
+                self._store.renew, parcel, now=now, lease_s=self._settings.lease_s
+            )
+        except Exception as error:
+            self._log(
+                "renew_failed",
+                id=parcel.id,
+                token=parcel.token,
+                error=type(error).__name__,
+                cause=cause_of(error),
+            )
+            return parcel
+        if until is None:
+            self._log("fenced_out", id=parcel.id, token=parcel.token)
+            return None
+        return replace(parcel, lease_until=until)
+
     def _before_sending(self, parcel: Parcel, now: datetime, *, has_waited: bool) -> Decision | None:
         """Reasons not to begin; the attempt must end within the lease, also where it had to wait for its place."""
-        if has_waited and parcel.lease_until is not None:
-            left_s = (parcel.lease_until - now).total_seconds()
-            if left_s < self._settings.total_timeout_s:
-                return Decision(
-                    state=State.PENDING,
-                    reason="its lease is too short for an attempt by now",
-                    next_attempt_at=now,
-                    refund=True,
-                )
+        if has_waited and self._is_short(parcel):
+            return Decision(
+                state=State.PENDING,
+                reason="its lease is too short for an attempt by now",
+                next_attempt_at=now,
+                refund=True,
+            )
         if has_waited and self._keeper is not None and self._keeper.is_shut(now):
             return Decision(
                 state=State.PENDING,

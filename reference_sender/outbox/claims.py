@@ -191,3 +191,15 @@ class Claims(Gated):
             return self._fenced(connection, docket, {"in_doubt": True, "updated_at": now})
 
         return self._in_one(act, unsure=lambda: self._in_one(act))
+
+    def renew(self, docket: Docket, *, now: datetime, lease_s: float) -> datetime | None:
+        """Give what has waited in a worker's hands a whole lease for its attempt; until when. None: it is no longer ours.
+
+        A lease that is over is renewed as well, as long as nobody else has taken the row: only the token counts.
+        """
+        until = now + timedelta(seconds=lease_s)
+
+        def act(connection: Connection) -> bool:
+            return self._fenced(connection, docket, {"lease_until": until, "updated_at": now})
+
+        return until if self._in_one(act, unsure=lambda: self._in_one(act)) else None

@@ -181,6 +181,7 @@ class Disk:
 _ASKED = (
     "claim",
     "mark",
+    "renew",
     "settle",
     "settle_all",
     "hear",

@@ -45,6 +45,8 @@ class Shelf:
         self.asked: list[dict[str, Any]] = []
         self.settled: list[tuple[Ended, datetime]] = []
         self.marks: Callable[[], bool] = lambda: True
+        self.renewed: list[tuple[int, datetime, float]] = []
+        self.renews: Callable[[datetime], datetime | None] = lambda until: until
         self.away = 0
         """So many claims fail."""
 
@@ -59,6 +61,10 @@ class Shelf:
 
     def mark(self, docket: Docket, *, now: datetime) -> bool:
         return self.marks()
+
+    def renew(self, docket: Docket, *, now: datetime, lease_s: float) -> datetime | None:
+        self.renewed.append((docket.id, now, lease_s))
+        return self.renews(now + timedelta(seconds=lease_s))
 
     def settle(
         self,
@@ -625,12 +631,10 @@ def test_where_there_is_no_room_nothing_is_asked_and_the_end_of_a_mail_is_a_reas
 # --- what waited for its place --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("took_s", "state"), [(60.0, State.ACCEPTED), (60.001, State.PENDING)], ids=["enough", "too short"]
-)
-def test_what_waited_for_its_place_needs_enough_of_its_lease(took_s: float, state: State) -> None:
-    """A whole attempt (60 s) must fit into what is left of 120; if not, it costs the mail nothing."""
+def waited(took_s: float, renews: Callable[[datetime], datetime | None] = lambda until: until) -> Stand:
+    """The second of two mails waits so long for the only place, with 120 s of lease; an attempt may take 60."""
     stand = Stand(parcel(id=1), parcel(id=2), keeper=Keeper(most=2), concurrency=1)
+    stand.shelf.renews = renews
 
     async def steps() -> None:
         stand.line.gates[1] = asyncio.Event()
@@ -641,15 +645,49 @@ def test_what_waited_for_its_place_needs_enough_of_its_lease(took_s: float, stat
         await stand.worker.idle()
 
     run(steps())
-    second = stand.decisions[1]
-    assert second.state is state
-    if state is State.PENDING:
-        assert second == Decision(
-            state=State.PENDING,
-            reason="its lease is too short for an attempt by now",
-            next_attempt_at=NOW + timedelta(seconds=took_s),
-            refund=True,
-        )
+    return stand
+
+
+@pytest.mark.parametrize(
+    ("took_s", "times"), [(60.0, 0), (60.001, 1), (500.0, 1)], ids=["enough", "short", "over"]
+)
+def test_what_waited_for_its_place_has_a_lease_that_an_attempt_fits_into(took_s: float, times: int) -> None:
+    """If what is left is too short, it is renewed before the attempt; nobody else has taken it."""
+    stand = waited(took_s)
+
+    renewed = (2, NOW + timedelta(seconds=took_s), 120.0)
+    assert stand.shelf.renewed == [renewed] * times
+    assert stand.decisions[1].state is State.ACCEPTED
+    assert len(stand.line.keys) == 2
+    assert [told for told in stand.facts("lease_over") if told["id"] == 2] == []
+
+
+def test_what_somebody_else_has_taken_meanwhile_is_his() -> None:
+    """It is not sent, and nothing is written to it; its place is free again."""
+    stand = waited(500.0, lambda until: None)
+
+    assert len(stand.line.keys) == len(stand.decisions) == 1
+    assert stand.facts("fenced_out") == [{"id": 2, "token": 1}]
+    assert stand.worker.in_flight == 0
+
+
+def test_what_waited_goes_back_where_nobody_can_renew_its_lease() -> None:
+    """It costs the mail nothing."""
+
+    def away(until: datetime) -> datetime:
+        raise ConnectionError("the database is away")
+
+    stand = waited(60.001, away)
+
+    assert len(stand.line.keys) == 1
+    assert stand.decisions[1] == Decision(
+        state=State.PENDING,
+        reason="its lease is too short for an attempt by now",
+        next_attempt_at=NOW + timedelta(seconds=60.001),
+        refund=True,
+    )
+    (told,) = stand.facts("renew_failed")
+    assert told == {"id": 2, "token": 1, "error": "ConnectionError", "cause": "the database is away"}
 
 
 def test_what_waited_for_its_place_is_not_sent_through_a_gate_that_shut_meanwhile() -> None:

@@ -322,6 +322,30 @@ class Contract:
         assert not outbox.store.mark(zombie, now=NOW)
         assert outbox.row().in_doubt is False
 
+    def test_a_lease_is_renewed_by_whoever_holds_it(self, outbox: Bench) -> None:
+        """Also one that is over, as long as nobody has taken the row."""
+        outbox.put()
+        (parcel,) = outbox.claim()
+        for seconds in (30, 75):
+            now = NOW + timedelta(seconds=seconds)
+            assert outbox.store.renew(parcel, now=now, lease_s=60.0) == now + timedelta(seconds=60)
+            assert outbox.row().lease_until == now + timedelta(seconds=60)
+        assert outbox.claim(134) == []
+        (lost,) = outbox.claim(136)
+        assert lost.token == parcel.token + 1
+
+    def test_a_lease_that_is_lost_is_not_renewed(self, outbox: Bench) -> None:
+        """Neither one that somebody else has, nor one of a mail that has come to its end."""
+        outbox.put()
+        (zombie,) = outbox.claim()
+        (parcel,) = outbox.claim(61)
+        before = outbox.row()
+        assert outbox.store.renew(zombie, now=NOW + timedelta(seconds=62), lease_s=60.0) is None
+        assert outbox.row() == before
+        assert outbox.store.settle(parcel, ACCEPTED, now=NOW)
+        assert outbox.store.renew(parcel, now=NOW, lease_s=60.0) is None
+        assert outbox.row().lease_until is None
+
     def test_nobody_settles_twice(self, outbox: Bench) -> None:
         outbox.put()
         (parcel,) = outbox.claim()
