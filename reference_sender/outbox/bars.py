@@ -62,9 +62,8 @@ def parcels_of(connection: Connection, rows: Iterable[Any], now: datetime) -> di
     found = {}
     for row in rows:
         row_id, raw = row.id, bytes(row.raw)
-        (
-            row.priority + 0
-        )  # what is none of its kind is told here, where the row can be parked, and not in a worker
+        # What is no number is told here, where the row can be parked, and not in a worker.
+        _ = row.priority + 0
         bar = bars.get(row_id)
         if row.special and row.attachments is not None:
             raw = whole.get(row_id, raw)
