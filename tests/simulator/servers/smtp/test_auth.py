@@ -35,6 +35,21 @@ def test_the_account_is_the_user_who_logged_in() -> None:
     run(story())
 
 
+def test_the_account_is_that_of_the_user_who_came_with_the_command() -> None:
+    """RFC 4954, section 4: LOGIN asks for the password only then."""
+
+    async def story() -> None:
+        async with house(accounts=("shop",)) as home:
+            client = await home.client()
+            await client.hello()
+            assert (await client.ask(b"AUTH LOGIN " + base64.b64encode(b"shop"))) == b"334 UGFzc3dvcmQ6\r\n"
+            assert (await client.ask(base64.b64encode(b"pw"))).startswith(b"235 2.7.0 ")
+            await client.send(RAW)
+            assert (len(home.booked()), len(home.booked("shop"))) == (0, 1)
+
+    run(story())
+
+
 def test_an_attempt_that_has_ended_does_not_move_to_the_account_of_a_later_login() -> None:
     async def story() -> None:
         async with house(accounts=("shop",)) as home:
@@ -60,6 +75,10 @@ def test_an_attempt_that_has_ended_does_not_move_to_the_account_of_a_later_login
         pytest.param([b"AUTH PLAIN !!!"], b"501 5.5.2", id="not base64"),
         pytest.param([b"AUTH PLAIN c2hvcA=="], b"501 5.5.2", id="one part only"),
         pytest.param([b"AUTH PLAIN AAA="], b"535 5.7.8", id="no user"),
+        pytest.param([b"AUTH LOGIN c2hvcA==", b"cHc="], b"235 2.7.0", id="LOGIN with its user at once"),
+        pytest.param([b"AUTH LOGIN c2hvcA==", b"*"], b"501 5.7.0", id="LOGIN given up"),
+        pytest.param([b"AUTH LOGIN !!!"], b"501 5.5.2", id="LOGIN, not base64"),
+        pytest.param([b"AUTH LOGIN =", b"cHc="], b"535 5.7.8", id="LOGIN, no user"),
         pytest.param([b"AUTH PLAIN ="], b"501 5.5.2", id="empty initial response"),
         pytest.param([b"AUTH PLAIN", b"A" * 20_000], b"500 5.5.6", id="response too long"),
         pytest.param([b"AUTH PLAIN AHNob3AAcHc=", b"AUTH PLAIN AHNob3AAcHc="], b"503 5.5.1", id="twice"),

@@ -11,6 +11,7 @@ import pytest
 from simulator.provider.ledger import AttemptState
 from simulator.provider.limits import Limits
 from simulator.provider.smtp import SmtpRules
+from simulator.servers.smtp import connection
 from simulator.servers.tls import Tls
 from tests.simulator.servers.smtp.house import (
     DEADLINE_S,
@@ -153,6 +154,20 @@ def test_starttls_begins_everything_anew(tls: Tls) -> None:
     run(story())
 
 
+def test_starttls_that_is_hidden_is_not_there(tls: Tls) -> None:
+    """A sender that insists on it has to go; one that does not goes on in the clear."""
+
+    async def story() -> None:
+        async with house(tls=tls, smtp=SmtpRules(hide=("STARTTLS",))) as home:
+            client = await home.client()
+            await client.reply()
+            assert b"STARTTLS" not in await client.ask(b"EHLO c.example")
+            assert (await client.ask(b"STARTTLS")).startswith(b"502 5.5.1 ")
+            assert (await client.send(RAW)).startswith(b"250 ")
+
+    run(story())
+
+
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, "uvloop"], ids=["asyncio", "uvloop"])
 def test_under_tls_from_the_first_byte_on(
     tls: Tls, factory: Callable[[], asyncio.AbstractEventLoop] | str
@@ -239,6 +254,28 @@ def test_a_handshake_that_is_none_ends_the_connection_and_nothing_else(
 
     run(story())
     assert [each for each in caplog.records if each.levelname not in ("INFO", "DEBUG")] == []
+
+
+@pytest.mark.parametrize("implicit", [False, True], ids=["STARTTLS", "TLS first"])
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half a word"])
+def test_who_is_too_slow_with_his_handshake_is_left(
+    said: bytes, implicit: bool, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here no limit on idleness holds; the others are served meanwhile."""
+    monkeypatch.setattr(connection, "HANDSHAKE_S", 0.05)
+
+    async def story() -> None:
+        async with house(tls=tls) as home:
+            client, other = await home.client(tls=implicit), await home.client()
+            if not implicit:
+                await client.hello()
+                assert (await client.ask(b"STARTTLS")).startswith(b"220 ")
+            await client.say(said)
+            await other.hello()
+            assert (await other.send(RAW)).startswith(b"250 ")
+            assert await client.rest() == b""
+
+    run(story())
 
 
 def test_where_tls_is_required_nothing_else_comes_first(tls: Tls) -> None:
