@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+import signal
+import smtplib
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simulator import logs
+from tests.simulator.running import PATIENCE_S, Sender, mail, request
+from tests.simulator.servers.test_serve import Process
 from tests.simulator.test_metrics import NOW, attempt
 
 
@@ -128,3 +134,23 @@ def test_whatever_anybody_logs_is_scrubbed_and_stays_on_its_line(form: str) -> N
 def test_scrubbing(text: str, expected: str) -> None:
     """The first letter and the domain are enough to know whom somebody talks about."""
     assert logs.scrubbed(text) == expected
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_a_switch_of_serve_says_in_which_form(form: str, tmp_path: Path) -> None:
+    """A line for each attempt on both wires; neither what the mail says, nor a password, nor the unknown API key."""
+    with Process(tmp_path, "--log-format", form, "--log-level", "info") as simulator:
+        with smtplib.SMTP(*simulator.smtp, timeout=PATIENCE_S) as smtp:
+            smtp.login("shop", "hush-password")
+            smtp.sendmail("shop@example.org", ["ada@example.com"], "Subject: hush\r\n\r\nhush-hush\r\n")
+        with Sender(simulator.http) as sender:
+            data = request(mail(text="hush-hush", subject="hush"), headers={"Authorization": "Bearer hush-key"})
+            assert sender.say(data).see().status == 200
+        code, said = simulator.end(signal.SIGTERM)
+
+    told = [line for line in said.splitlines() if "attempt accepted" in line]
+    assert (code, len(told), "hush" in said) == (0, 2, False)
+    if form == "json":
+        assert {json.loads(line)["dialect"] for line in told} == {"smtp", "native"}
+    else:
+        assert all(re.match(r"[\d:.]{12} INFO    attempt accepted ", line) for line in told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,33 @@ import pytest
 from simulator.cli.greeting import say_hello
 from simulator.provider.tenancy import Tenancy, Unknown
 from simulator.servers.options import Address
-from tests.simulator.running import ask, mail, request, running
+from simulator.servers.tls import TlsOptions
+from tests.simulator.running import ANY_PORT, ask, mail, request, running
+
+
+def test_every_address_is_said_and_whom_to_trust(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where each wire is, the file of the CA that was made just now, and what a yes survives."""
+    tls = TlsOptions(starttls=True, folder=tmp_path / "tls")
+    ledger = str(tmp_path / "ledger.db")
+    with running(https=ANY_PORT, smtps=ANY_PORT, tls=tls, ledger=ledger) as simulator:
+        say_hello(simulator.service)
+        ready = simulator.service.ready
+
+    said = dict(re.findall(r"^  (\w+) +(.+)$", click.unstyle(capsys.readouterr().err), re.MULTILINE))
+    assert Path(said["CA"]).read_bytes().startswith(b"-----BEGIN CERTIFICATE-----")
+    assert {name: said[name] for name in ("HTTP", "HTTPS", "SMTP", "SMTPS", "CA", "page", "control")} == {
+        "HTTP": f"{ready['http']}/v1/emails",
+        "HTTPS": f"{ready['https']}/v1/emails",
+        "SMTP": f"{ready['smtp']} (STARTTLS)",
+        "SMTPS": ready["smtps"],
+        "CA": ready["ca"],
+        "page": f"{ready['http']}/",
+        "control": ready["control"],
+    }
+    assert said["ledger"].startswith(ledger)
+    assert "kill -9" in said["ledger"]
 
 
 def test_an_smtp_that_others_can_reach_is_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
