@@ -144,7 +144,9 @@ def test_a_switch_of_serve_says_in_which_form(form: str, tmp_path: Path) -> None
             smtp.login("shop", "hush-password")
             smtp.sendmail("shop@example.org", ["ada@example.com"], "Subject: hush\r\n\r\nhush-hush\r\n")
         with Sender(simulator.http) as sender:
-            data = request(mail(text="hush-hush", subject="hush"), headers={"Authorization": "Bearer hush-key"})
+            data = request(
+                mail(text="hush-hush", subject="hush"), headers={"Authorization": "Bearer hush-key"}
+            )
             assert sender.say(data).see().status == 200
         code, said = simulator.end(signal.SIGTERM)
 

@@ -16,9 +16,7 @@ from simulator.servers.tls import TlsOptions
 from tests.simulator.running import ANY_PORT, ask, mail, request, running
 
 
-def test_every_address_is_said_and_whom_to_trust(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_address_is_said_and_whom_to_trust(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where each wire is, the file of the CA that was made just now, and what a yes survives."""
     tls = TlsOptions(starttls=True, folder=tmp_path / "tls")
     ledger = str(tmp_path / "ledger.db")

@@ -135,7 +135,9 @@ def struck_by(name: str, many: int) -> Counter[str]:
 def test_greylist_puts_off_who_is_new_for_a_minute() -> None:
     it = shipped("greylist")
 
-    assert [hand_in(it, "smtp", at_s)[0] for at_s in (0, 59, 60)] == ["refused: greylisted"] * 2 + ["accepted"]
+    assert [hand_in(it, "smtp", at_s)[0] for at_s in (0, 59, 60)] == ["refused: greylisted"] * 2 + [
+        "accepted"
+    ]
     assert hand_in(it, "native")[0] == "accepted"
 
 
