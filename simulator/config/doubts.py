@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from math import inf
 
-from simulator.config.place import shown
+from simulator.config.place import did_you_mean, shown
 from simulator.config.sentences import nth
-from simulator.provider.faults import DecideFate, RefuseRecipients, SlowDown, TellBeforeTheAnswer
+from simulator.provider.fate import Happening
+from simulator.provider.faults import (
+    WEBHOOK_STAGES,
+    DecideFate,
+    RefuseRecipients,
+    SlowDown,
+    TellBeforeTheAnswer,
+)
 from simulator.provider.faults.web import OddBody, Redirect
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 from simulator.provider.rule import Pattern, Rule, When, Who
@@ -16,6 +24,8 @@ from simulator.provider.rule import Pattern, Rule, When, Who
 _UNNAMED = frozenset(
     {("smtp", "connect"), ("smtp", "ehlo"), ("smtp", "starttls"), ("http", "tls"), ("http", "connect")}
 )
+#: The null sender, and the mailbox that has no domain (RFC 5321, section 4.1.1.3).
+_NO_AT = ("", "postmaster")
 
 
 def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
@@ -55,7 +65,29 @@ def _never(rule: Rule) -> list[str]:
         says.append("can never strike: its time window is empty")
     if when.first and when.every and when.every > when.first:
         says.append(f"can never strike: the {nth(when.every)} occasion is not among the first {when.first}")
-    return says
+    return says + [f"can never strike: {each}" for each in _nobody(rule)]
+
+
+def _nobody(rule: Rule) -> Iterator[str]:
+    """Yield what is wrong with patterns that nobody and nothing can be called."""
+    event = rule.who.event
+    if event is not None and not any(event.matches(each) for each in Happening):
+        yield f"there is no event {shown(event.text)}; {did_you_mean(event.text, tuple(Happening))}"
+    if rule.stages <= {("webhook", stage) for stage in WEBHOOK_STAGES}:
+        return  # Events that are pushed by hand may be about anybody.
+    for name in ("sender", "recipient"):
+        pattern: Pattern | None = getattr(rule.who, name)
+        if pattern is None or not _is_exact(pattern) or pattern.text.lower() in _NO_AT:
+            continue
+        local_part, _, domain = (
+            pattern.text.rpartition("@") if "@" in pattern.text else (pattern.text, "", "")
+        )
+        if local_part and domain:
+            continue
+        right = f"{shown(f'{local_part}@*')} is {local_part} anywhere"
+        if not local_part:
+            right = f"{shown(f'*@{domain}')} is everybody there"
+        yield f'"{name}" is {shown(pattern.text)}, which is no address; {right}'
 
 
 def _out_of_reach(setup: Setup) -> set[tuple[str, str]]:
@@ -63,7 +95,7 @@ def _out_of_reach(setup: Setup) -> set[tuple[str, str]]:
     places: set[tuple[str, str]] = set()
     if not setup.smtp.ehlo:
         places |= {("smtp", "starttls"), ("smtp", "auth")}
-    if not setup.smtp.auth:
+    if not setup.smtp.offers("AUTH"):
         places.add(("smtp", "auth"))
     return places
 
@@ -92,19 +124,38 @@ def _odd(rule: Rule) -> list[str]:
 
 def _shadows(rule: Rule, earlier: Sequence[Rule]) -> list[str]:
     """Return the earlier rules that leave nothing to this one, if they do so at all its stages."""
-    found: dict[str, None] = {}
+    found: set[str] = set()
     for place in rule.stages:
-        name = next(
-            (other.name for other in earlier if place in other.stages and _always_before(other, rule)), None
-        )
-        if name is None:
+        before = [other for other in earlier if place in other.stages and _decides_before(other, rule)]
+        names = _relay(before, rule.when)
+        if not names:
             return []
-        found[name] = None
+        found |= names
     return [other.name for other in earlier if other.name in found]
 
 
-def _always_before(other: Rule, rule: Rule) -> bool:
-    """Tell whether `other` decides whatever `rule` could."""
+def _relay(others: Sequence[Rule], when: When) -> set[str]:
+    """Return the rules that follow each other without a gap, from the first moment of this time to its last; or none."""
+    names: set[str] = set()
+    reached, last = when.from_s or 0.0, _end(when)
+    while reached < last:
+        there = [each for each in others if (each.when.from_s or 0.0) <= reached < _end(each.when)]
+        if not there:
+            return set()
+        # The first that is there to the last decides alone; else whoever is there for longest.
+        relay = next((each for each in there if _end(each.when) >= last), None)
+        relay = relay or max(there, key=lambda each: _end(each.when))
+        names.add(relay.name)
+        reached = _end(relay.when)
+    return names
+
+
+def _end(when: When) -> float:
+    return inf if when.until_s is None else when.until_s
+
+
+def _decides_before(other: Rule, rule: Rule) -> bool:
+    """Tell whether `other`, in its time, decides whatever `rule` could."""
     lets_others_decide = (
         isinstance(other.fault, (SlowDown, RefuseRecipients, TellBeforeTheAnswer))
         or "webhook" in other.fault.stages
@@ -112,7 +163,7 @@ def _always_before(other: Rule, rule: Rule) -> bool:
         # Of two fates of one recipient the first counts.
         isinstance(other.fault, DecideFate) and not isinstance(rule.fault, DecideFate)
     )
-    return not lets_others_decide and _means_all(other.who, rule.who) and _strikes_all(other.when, rule.when)
+    return not lets_others_decide and _means_all(other.who, rule.who) and _strikes_always(other.when)
 
 
 def _means_all(wide: Who, narrow: Who) -> bool:
@@ -132,12 +183,8 @@ def _is_exact(pattern: Pattern) -> bool:
     return not pattern.is_regex and not set("*?") & set(pattern.text)
 
 
-def _strikes_all(wide: When, narrow: When) -> bool:
-    """Tell whether `wide` strikes every time, as long as `narrow` can strike at all."""
-    if replace(wide, from_s=None, until_s=None, probability=None) != When(every=wide.every):
+def _strikes_always(when: When) -> bool:
+    """Tell whether a rule strikes at every occasion of its time."""
+    if replace(when, from_s=None, until_s=None, probability=None) != When(every=when.every):
         return False
-    if wide.probability not in (None, 1.0) or wide.every not in (None, 1):
-        return False
-    begins = (wide.from_s or 0.0) <= (narrow.from_s or 0.0)
-    ends = wide.until_s is None or (narrow.until_s is not None and narrow.until_s <= wide.until_s)
-    return begins and ends
+    return when.probability in (None, 1.0) and when.every in (None, 1)

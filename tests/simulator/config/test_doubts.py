@@ -34,6 +34,13 @@ from simulator.config import (
         (["reset to *", "hang to /bob/"], '"reset to *" always decides before it'),
         (["reset for 60 s", "hang after 10 s for 20 s"], '"reset for 60 s" always decides before it'),
         (["reset 100%", "hang once"], '"reset 100%" always decides before it'),
+        (["reset for 60 s", "451", "hang for 30 s on smtp"], '"reset for 60 s" always decides before it'),
+        (["reset for 60 s", "reset after 60 s", "hang"], '"reset for 60 s" and "reset after 60 s" always decide before it'),
+        (["503 to bob"], 'can never strike: "recipient" is "bob", which is no address; "bob@*" is bob anywhere'),
+        ([{"fault": "refuse_recipients", "recipient": "bob@"}], '"recipient" is "bob@", which is no address; "bob@*" is bob anywhere'),
+        ([{"fault": "hang", "sender": "@shop.example"}], '"sender" is "@shop.example", which is no address; "*@shop.example" is everybody there'),
+        ([{"fault": "webhook_lose", "event": "email.bounce"}], 'can never strike: there is no event "email.bounce"; did you mean "email.bounced"?'),
+        ([{"fault": "webhook_lose", "event": "mail.*"}], 'can never strike: there is no event "mail.*"; known are'),
     ],
     ids=str,
 )  # fmt: skip
@@ -48,7 +55,7 @@ def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[Any], says: s
     [
         [{"fault": "slow", "delay_s": 1}, {"fault": "hang"}],
         [{"fault": "hang", "first": 1}, {"fault": "reset"}],
-        [{"fault": "hang", "recipient": "x"}, {"fault": "reset"}],
+        [{"fault": "hang", "recipient": "x@y"}, {"fault": "reset"}],
         [{"fault": "hang", "stage": "rcpt"}, {"fault": "reset"}],
         [{"fault": "refuse_recipients"}, {"fault": "hang", "stage": "validate"}],
         [{"fault": "hang", "dialect": "smtp"}, {"fault": "reset"}],
@@ -62,6 +69,15 @@ def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[Any], says: s
         ["reset skip 1", "hang"],
         ["reset header X-A=1", "hang"],
         ["reset on smtp", "hang"],
+        ["reset for 60 s", "reset after 61 s", "hang"],
+        ["503 to bob@*", "451 to postmaster", "452 to *", "hang to /bob/", "reset to b?b"],
+        [{"fault": "hang", "sender": ""}],
+        [
+            {"fault": "webhook_lose", "event": "email.*"},
+            {"fault": "webhook_late", "delay_s": 1, "event": "/bounced$/"},
+        ],
+        # Whatever is pushed by hand may be about anybody.
+        [{"fault": "webhook_lose", "recipient": "bob"}],
         [{"fault": "reply", "code": 451, "enhanced": "4.3.0"}],
     ],
     ids=str,
@@ -70,7 +86,7 @@ def test_a_plan_that_makes_sense_has_no_warnings(rules: list[Any]) -> None:
     assert warnings(read_plan({"rule": rules}, "plan.toml")) == []
 
 
-@pytest.mark.parametrize("smtp", [{"auth": []}, {"ehlo": False}], ids=str)
+@pytest.mark.parametrize("smtp", [{"auth": []}, {"hide": ["AUTH"]}, {"ehlo": False}], ids=str)
 def test_a_stage_that_nobody_comes_to_is_a_warning(smtp: dict[str, Any]) -> None:
     found = warnings(read_plan({"rules": ["535", "hang"], "smtp": smtp}, "plan.toml"))
 
