@@ -213,6 +213,7 @@ def test_of_many_mails_each_rule_strikes_its_share(name: str) -> None:
 
     assert set(struck) == {rule.name for rule in rules}
     for rule in rules:
+        assert rule.when.probability is not None
         wires = len({wire for wire, _ in rule.stages})
         share = struck[rule.name] / (many * wires)
         assert 0.2 * rule.when.probability < share < 2.5 * rule.when.probability, rule.name
