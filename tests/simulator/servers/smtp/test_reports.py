@@ -128,7 +128,7 @@ CASES = [
         says=[(b"", b"220 "), (b"EHLO x\n", b"500 5.5.2"), (b"NOOP\n", b"500 5.5.2"), (NOOP, b"250 ")],
     ),
     case(
-        "inbucket#39: commands of eight letters, a late EHLO, an empty AUTH",
+        "inbucket#221, #141, #225: commands of eight letters, a late EHLO, an empty AUTH",
         says=[
             *TO_RCPT,
             (b"STARTTLS\r\n", b"502 5.5.1"),
