@@ -19,11 +19,13 @@ from simulator.provider.faults import (
 from simulator.provider.faults.web import OddBody, Redirect
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 from simulator.provider.rule import Pattern, Rule, When, Who
+from simulator.provider.webhooks import WebhookRules
 
 #: Where nobody has said yet which account it is: the plan of the account `default` is asked.
 _UNNAMED = frozenset(
     {("smtp", "connect"), ("smtp", "ehlo"), ("smtp", "starttls"), ("http", "tls"), ("http", "connect")}
 )
+_AT_WEBHOOKS = frozenset(("webhook", stage) for stage in WEBHOOK_STAGES)
 #: The null sender, and the mailbox that has no domain (RFC 5321, section 4.1.1.3).
 _NO_AT = ("", "postmaster")
 
@@ -36,6 +38,8 @@ def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
         said = f"rule {number} ({shown(rule.name)})"
         found += [f"{said} {says}" for says in _never(rule)]
         found += [f"{said} {says}" for says in _odd(rule)]
+        if left_out := _left_out(rule, setup.webhooks):
+            found.append(f'{said} can never strike: "events" of [webhooks] leaves {left_out} out')
         if rule.stages <= _out_of_reach(setup):
             found.append(f"{said} can never strike: [smtp] lets nobody come to that stage")
         if account != DEFAULT_ACCOUNT and rule.stages <= _UNNAMED:
@@ -73,7 +77,7 @@ def _nobody(rule: Rule) -> Iterator[str]:
     event = rule.who.event
     if event is not None and not any(event.matches(each) for each in Happening):
         yield f"there is no event {shown(event.text)}; {did_you_mean(event.text, tuple(Happening))}"
-    if rule.stages <= {("webhook", stage) for stage in WEBHOOK_STAGES}:
+    if rule.stages <= _AT_WEBHOOKS:
         return  # Events that are pushed by hand may be about anybody.
     for name in ("sender", "recipient"):
         pattern: Pattern | None = getattr(rule.who, name)
@@ -88,6 +92,15 @@ def _nobody(rule: Rule) -> Iterator[str]:
         if not local_part:
             right = f"{shown(f'*@{domain}')} is everybody there"
         yield f'"{name}" is {shown(pattern.text)}, which is no address; {right}'
+
+
+def _left_out(rule: Rule, webhooks: WebhookRules) -> str | None:
+    """Name the events that a rule is about, if none of them is told to anybody."""
+    event = rule.who.event
+    about = [each for each in Happening if event is None or event.matches(each)]
+    if not rule.stages <= _AT_WEBHOOKS or not about or any(webhooks.wants(each) for each in about):
+        return None
+    return "every event" if event is None else shown(event.text)
 
 
 def _out_of_reach(setup: Setup) -> set[tuple[str, str]]:

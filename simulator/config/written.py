@@ -22,6 +22,7 @@ from simulator.provider.plan_state import PlanState
 from simulator.provider.provider import Account, Setup
 from simulator.provider.replay import ReplayState
 from simulator.provider.rule import Pattern, Per, Rule, When
+from simulator.provider.webhooks import WebhookRules
 
 #: Limits that look at one mail only: a replay holds them like the first run.
 _SIZES = ("max_size_bytes", "max_recipients")
@@ -59,8 +60,14 @@ def rule_as_json(rule: Rule) -> dict[str, Any]:
     return data | as_table(rule.fault)
 
 
-def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
-    """Return what the control API shows of an account's plan: its rules with their counts, its settings."""
+def plan_as_json(account: Account, now: datetime, webhooks: WebhookRules | None = None) -> dict[str, Any]:
+    """Return what the control API shows of an account's plan: its rules with their counts, its settings.
+
+    `webhooks`: those in force, where somebody else than the plan has said so; rules are doubted by them.
+    """
+    in_force = dataclasses.replace(
+        account.setup, plan=account.plan.plan, webhooks=webhooks or account.setup.webhooks
+    )
     return {
         "seed": account.plan.plan.seed,
         "rules": [
@@ -68,7 +75,7 @@ def plan_as_json(account: Account, now: datetime) -> dict[str, Any]:
             for each in account.plan.tally(account.clock.now(now))
         ],
         "replay": _progress(account.plan),
-        "doubts": warnings(dataclasses.replace(account.setup, plan=account.plan.plan), account=account.name),
+        "doubts": warnings(in_force, account=account.name),
     } | settings_as_json(account.setup)
 
 

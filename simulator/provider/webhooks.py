@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from enum import IntEnum
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from simulator.provider.signing import Scheme
@@ -50,6 +51,10 @@ class WebhookRules:
     disable_after_s: float | None = None
     """The endpoint is disabled when nothing has got through for so long. None: only 410 disables it."""
     verify_tls: bool = True
+
+    def wants(self, type_: str) -> bool:
+        """Tell whether events of this type, like `email.bounced`, are told."""
+        return not self.events or any(fnmatchcase(type_, pattern) for pattern in self.events)
 
 
 class Reach(IntEnum):

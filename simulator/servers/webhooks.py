@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from fnmatch import fnmatchcase
 
 from simulator.clock import Clock
 from simulator.provider import signing
@@ -89,8 +88,7 @@ class Webhooks:
     # --- telling ------------------------------------------------------------------------------------
 
     def notices(self, event: Event, account: Account) -> list[Notice]:
-        wanted = self.rules(account).events
-        if wanted and not any(fnmatchcase(event.type, pattern) for pattern in wanted):
+        if not self.rules(account).wants(event.type):
             return []
         return self._provider.tell(event, self._clock.now())
 

@@ -31,7 +31,7 @@ def _changed(context: Context, account: Account) -> Response:
 
 
 def _in_force(context: Context, account: Account) -> Response:
-    return Said(plan_as_json(context.again(account), context.now()))
+    return Said(plan_as_json(context.again(account), context.now(), context.webhooks.rules(account)))
 
 
 async def show_plan(context: Context, asked: Asked) -> Response:

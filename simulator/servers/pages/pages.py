@@ -241,7 +241,8 @@ class Pages:
         return {"now": clock.now(self._context.now()).isoformat(), "ahead_s": clock.ahead.total_seconds()}
 
     def _plan(self, asked: _Asked) -> dict[str, Any]:
-        return plan_as_json(asked.account, self._context.now())
+        context, account = self._context, asked.account
+        return plan_as_json(account, context.now(), context.webhooks.rules(account))
 
     # --- inside -------------------------------------------------------------------------------------
 

@@ -94,6 +94,42 @@ def test_a_stage_that_nobody_comes_to_is_a_warning(smtp: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
+    ("rule", "events", "left_out"),
+    [
+        ({"event": "email.opened"}, ["email.bounced"], '"email.opened"'),
+        ({"event": "EMAIL.Opened"}, ["*.bounced", "*.delivered"], '"EMAIL.Opened"'),
+        ({"event": "*ed"}, ["email.nothing*"], '"*ed"'),
+        ({"event": "/open|click/"}, ["email.bounced"], '"/open|click/"'),
+        ({}, ["mail.*"], "every event"),
+        ({"event": "*.opened"}, ["email.o*"], None),
+        ({"event": "*ed"}, ["email.bounced"], None),
+        ({"event": "/open|click/"}, ["*.clicked"], None),
+        ({"event": "email.opened"}, [], None),
+        ({}, ["email.bounced"], None),
+    ],
+    ids=str,
+)
+def test_a_rule_about_events_that_are_not_told_is_a_warning(
+    rule: dict[str, Any], events: list[str], left_out: str | None
+) -> None:
+    plan = {"rule": [{"fault": "webhook_lose"} | rule, "hang"], "webhooks": {"events": events}}
+
+    found = warnings(read_plan(plan, "plan.toml"))
+
+    says = f'rule 1 ("rule 1") can never strike: "events" of [webhooks] leaves {left_out} out'
+    assert found == ([] if left_out is None else [says])
+
+
+def test_an_event_that_there_is_not_is_left_out_by_nobody() -> None:
+    """One warning says enough."""
+    rule = {"fault": "webhook_lose", "event": "email.bounce"}
+
+    (found,) = warnings(read_plan({"rule": [rule], "webhooks": {"events": ["email.opened"]}}, "plan.toml"))
+
+    assert "there is no event" in found
+
+
+@pytest.mark.parametrize(
     ("rule", "says"),
     [
         (

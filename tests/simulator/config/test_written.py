@@ -66,6 +66,17 @@ def test_a_plan_is_shown_with_what_is_doubtful_in_its_account() -> None:
     assert plan_as_json(provider.account("default", NOW), NOW)["doubts"] == []
 
 
+def test_events_set_by_hand_are_those_that_rules_are_doubted_by() -> None:
+    rule = {"fault": "webhook_lose", "event": "email.opened"}
+    account = Provider(setup=read_plan({"rules": [rule]}, "plan.toml"), now=NOW).account("default", NOW)
+
+    by_plan = plan_as_json(account, NOW)
+    by_hand = plan_as_json(account, NOW, WebhookRules(events=("email.bounced",)))
+
+    assert (by_plan["doubts"], len(by_hand["doubts"])) == ([], 1)
+    assert by_hand["webhooks"] == by_plan["webhooks"], "those of the plan"
+
+
 def test_a_whole_plan_is_written_so_that_it_is_read_back_equal() -> None:
     plan = {
         "seed": 3,

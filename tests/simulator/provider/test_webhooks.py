@@ -83,3 +83,17 @@ def test_the_usual_schedule_is_the_recommended_one() -> None:
     assert WebhookRules().schedule_s == STANDARD_SCHEDULE_S
     assert len(STANDARD_SCHEDULE_S) == 9
     assert list(STANDARD_SCHEDULE_S) == sorted(STANDARD_SCHEDULE_S)
+
+
+@pytest.mark.parametrize(
+    ("events", "type_", "wanted"),
+    [
+        ((), "email.opened", True),
+        (("email.bounced", "*.opened"), "email.opened", True),
+        (("email.bounced",), "email.opened", False),
+        (("EMAIL.OPENED",), "email.opened", False),
+    ],
+)
+def test_the_types_that_are_wanted_are_told(events: tuple[str, ...], type_: str, wanted: bool) -> None:
+    """All, if none is named."""
+    assert WebhookRules(events=events).wants(type_) is wanted

@@ -133,6 +133,17 @@ def test_only_what_is_wanted_is_told_and_nothing_from_before(
     assert len(control.wait_for_deliveries(state="delivered")) == 1
 
 
+def test_a_rule_about_events_that_nobody_wants_is_minded(control: ControlClient, receiver: Receiver) -> None:
+    """Whoever sets the webhook by hand says what is wanted, whatever the plan says."""
+    rule = {"fault": "webhook_lose", "event": "email.opened"}
+    (doubt,) = control.set_plan({"rules": [rule], "webhooks": {"events": ["email.bounced"]}})["doubts"]
+    assert 'leaves "email.opened" out' in doubt
+
+    control.set_webhook(receiver.url, secret=SECRET, events=["email.opened"])
+
+    assert control.plan()["doubts"] == []
+
+
 def test_events_come_in_batches_if_they_shall(
     simulator: Running, control: ControlClient, receiver: Receiver
 ) -> None:
