@@ -8,7 +8,6 @@ answer is all that the sender was told. That nothing is said at all is seen when
 from __future__ import annotations
 
 import gzip
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,23 +17,20 @@ import pytest
 
 from simulator.provider.faults import FAULTS, HTTP_STAGES
 from tests.simulator.running import PATIENCE_S, Running, Sender, ask, mail, request
+from tests.simulator.servers.http.answers import (
+    MAIL_ID,
+    MSG,
+    WHEN,
+    Says,
+    accepted_one,
+    answer,
+    compact,
+    own_away,
+    problem,
+)
 from tests.simulator.servers.http.provider import BOOKED, SEND, accepted, plan
 
 OPEN, EOF, RST, SILENCE, HELD = "open", "end of file", "reset", "silence", "held back"
-
-#: Ids and instants, which are other ones each time, and what stands for them here. They keep their length.
-MSG, MAIL_ID, NOW, WHEN = (
-    "msg_" + "0" * 20,
-    f"<{'0' * 32}@mail.simulator.test>",
-    "now",
-    "2026-01-01T00:00:00.000000",
-)
-_OWN = (
-    (rb"msg_[0-9a-f]{20}", MSG.encode()),
-    (rb"<[0-9a-f]{32}@", b"<" + b"0" * 32 + b"@"),
-    (rb"date: [^\r]+", b"date: " + NOW.encode()),
-    (rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", WHEN.encode()),
-)
 
 OTHER = request(method="GET", path="/v1/emails/msg_nobody")
 ANSWER_TO_OTHER = b"HTTP/1.1 404 Not Found\r\n"
@@ -44,30 +40,9 @@ LOOK_UP = request(method="GET", path="/v1/emails?idempotency_key=order-1")
 # --- words ------------------------------------------------------------------------------------------
 
 
-def answer(status: str, kind: str, body: str | bytes, *more: str, at: str) -> bytes:
-    """Return a whole answer. At the door nobody knows of a request, so the line is closed behind it."""
-    raw = body.encode() if isinstance(body, str) else body
-    lines = [
-        f"HTTP/1.1 {status}",
-        f"content-type: {kind}",
-        *more,
-        f"date: {NOW}",
-        f"content-length: {len(raw)}",
-        *(["connection: close"] if at == "connect" else []),
-    ]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + raw
-
-
-def compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
 def yes(at: str) -> bytes:
     """Return what is said if nothing goes wrong."""
-    if at == "lookup":
-        return found("order-1")
-    told = {"id": MSG, "message_id": MAIL_ID, "status": "accepted", "accepted": ["ada@example.com"]}
-    return answer("200 OK", "application/json", compact(told | {"rejected": []}), at="")
+    return found("order-1") if at == "lookup" else accepted_one()
 
 
 def found(*keys: str) -> bytes:
@@ -86,18 +61,6 @@ def found(*keys: str) -> bytes:
         for key in keys
     ]
     return answer("200 OK", "application/json", compact({"data": shown}), at="")
-
-
-def problem(status: str, code: str, *more: str, detail: str | None = None, **facts: Any) -> Says:
-    number, _, phrase = status.partition(" ")
-    told = {
-        "type": "about:blank",
-        "title": phrase,
-        "status": int(number),
-        "detail": detail or phrase,
-        "code": code,
-    }
-    return lambda at: answer(status, "application/problem+json", compact(told | facts), *more, at=at)
 
 
 def nothing(at: str) -> bytes:
@@ -132,12 +95,14 @@ def half(at: str) -> bytes:
     return head + b"\r\n\r\n" + body[: len(body) // 2]
 
 
-def gateway(at: str) -> bytes:
+def gateway(status: str, phrase: str, *more: str) -> Says:
+    """Return a gateway's page. What stands in it is not always the usual phrase of its status."""
+    says = f"{status.partition(' ')[0]} {phrase}"
     page = (
-        "<html>\n<head><title>504 Gateway Time-out</title></head>\n<body>\n"
-        "<center><h1>504 Gateway Time-out</h1></center>\n<hr><center>gateway</center>\n</body>\n</html>\n"
+        f"<html>\n<head><title>{says}</title></head>\n<body>\n"
+        f"<center><h1>{says}</h1></center>\n<hr><center>gateway</center>\n</body>\n</html>\n"
     )
-    return answer("504 Gateway Timeout", "text/html; charset=utf-8", page, at=at)
+    return lambda at: answer(status, "text/html; charset=utf-8", page, *more, at=at)
 
 
 def error_under_200(at: str) -> bytes:
@@ -186,9 +151,6 @@ def unchunked(data: bytes) -> bytes:
     return head + b"\r\n\r\n" + plain
 
 
-Says = Callable[[str], bytes]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """What a fault looks like on the wire, and in the ledger."""
@@ -206,6 +168,8 @@ class Row:
 
 
 NOBODY = {"recipient": "ada@example.com", "code": 550, "message": "no such mailbox", "enhanced": "5.1.1"}
+ELSEWHERE = "http://127.0.0.1:1/v1/emails?from=here"
+#: By the fault, and by what is said besides where there is more than one answer to look at.
 ROWS: dict[str, Row] = {
     "reply": Row(
         says=problem("503 Service Unavailable", "unavailable", "retry-after: 7"),
@@ -234,7 +198,19 @@ ROWS: dict[str, Row] = {
     "lookup_stale": Row(says=lambda at: found(), needs={"age_s": 60}),
     "lookup_unfiltered": Row(says=lambda at: found("order-0", "order-1")),
     "redirect": Row(says=problem("307 Temporary Redirect", "error", "location: /v1/emails")),
-    "gateway": Row(says=gateway),
+    **{
+        f"redirect {status[:3]}": Row(
+            says=problem(status, "error", f"location: {ELSEWHERE}"),
+            needs={"code": int(status[:3]), "location": ELSEWHERE},
+        )
+        for status in ("301 Moved Permanently", "302 Found", "303 See Other", "308 Permanent Redirect")
+    },
+    "gateway": Row(says=gateway("504 Gateway Timeout", "Gateway Time-out")),
+    "gateway 502": Row(says=gateway("502 Bad Gateway", "Bad Gateway"), needs={"code": 502}),
+    "gateway 503": Row(
+        says=gateway("503 Service Unavailable", "Service Temporarily Unavailable", "retry-after: 7"),
+        needs={"code": 503, "retry_after": 7},
+    ),
     "odd_body": Row(says=error_under_200, needs={"shape": "error"}),
     # The answer to a single mail has no list that could be odd: see the batches.
     "odd_results": Row(says=yes, needs={"listing": "fewer"}),
@@ -247,10 +223,15 @@ ROWS: dict[str, Row] = {
     "no_continue": Row(says=yes, goes_on=True),
 }
 
+
+def fault_of(row: str) -> str:
+    return row.partition(" ")[0]
+
+
 MATRIX = [
     pytest.param(name, stage, id=f"{name}-at-{stage}")
-    for name, fault in FAULTS.items()
-    for stage in fault.stages.get("http", ())
+    for name in ROWS
+    for stage in FAULTS[fault_of(name)].stages.get("http", ())
     if stage != "tls"  # See `test_secure.py`.
 ]
 
@@ -301,13 +282,13 @@ def ledger(simulator: Running, *, look_up: bool) -> int:
     return accepted(simulator) - (2 if look_up else 0)
 
 
-@pytest.mark.parametrize(("fault", "stage"), MATRIX)
-def test_every_fault_at_every_stage(simulator: Running, fault: str, stage: str) -> None:
-    row, look_up = ROWS[fault], stage == "lookup"
+@pytest.mark.parametrize(("name", "stage"), MATRIX)
+def test_every_fault_at_every_stage(simulator: Running, name: str, stage: str) -> None:
+    row, look_up = ROWS[name], stage == "lookup"
     if look_up:
         for key in ("order-0", "order-1"):
             assert ask(simulator, request(mail(), key=key)).status == 200
-    plan(simulator, {"fault": fault, "stage": stage, "times": 1} | row.needs)
+    plan(simulator, {"fault": fault_of(name), "stage": stage, "times": 1} | row.needs)
     booked_before = stage in BOOKED
 
     with Sender(simulator.http) as sender:
@@ -345,20 +326,13 @@ def test_every_fault_at_every_stage(simulator: Running, fault: str, stage: str) 
     assert attempt["sent"] == ("partial" if stage == "body" and row.sent == "nothing" else row.sent)
 
 
-def own_away(data: bytes) -> bytes:
-    """Return it with the usual ids and instants in place of its own."""
-    for its, ours in _OWN:
-        data = re.sub(its, ours, data)
-    return data
-
-
 # --- the table is whole -----------------------------------------------------------------------------
 
 
 def test_every_fault_of_this_wire_has_a_row_and_every_row_a_fault() -> None:
     on_this_wire = {name for name, fault in FAULTS.items() if set(fault.stages.get("http", ())) - {"tls"}}
 
-    assert set(ROWS) == on_this_wire
+    assert {fault_of(name) for name in ROWS} == on_this_wire
 
 
 def test_every_stage_has_a_fault_that_is_seen_there() -> None:
