@@ -195,7 +195,7 @@ class Keys:
     _kept: dict[str, Kept] = field(default_factory=dict)
     _in_flight: dict[str, tuple[str, str]] = field(default_factory=dict)
     _claims: dict[str, list[str]] = field(default_factory=dict)
-    """By attempt: the keys that it has in flight."""
+    """By attempt: the keys that it goes on with, most of them in flight as its own."""
 
     def look_up(
         self, key: str, fingerprint: str, attempt: str, rules: KeyRules, now: datetime
@@ -221,10 +221,14 @@ class Keys:
         """Tell whether a request with this key is being processed."""
         return key in self._in_flight
 
+    def is_let_through(self, key: str, attempt: str, rules: KeyRules) -> bool:
+        """Tell whether this attempt goes on whatever others with the key have come to since it began."""
+        return WAYS["in_flight"][rules.in_flight].does is Does.GO and key in self._claims.get(attempt, ())
+
     def begin(self, key: str, fingerprint: str, attempt: str) -> None:
-        """Mark a key as in flight for this attempt."""
-        if self._in_flight.setdefault(key, (attempt, fingerprint))[0] == attempt:
-            self._claims.setdefault(attempt, []).append(key)
+        """Mark a key as in flight for this attempt, unless it is so for another one that this one goes on beside."""
+        self._in_flight.setdefault(key, (attempt, fingerprint))
+        self._claims.setdefault(attempt, []).append(key)
 
     def finish(self, key: str) -> None:
         """A key has led to an acceptance, which the ledger has by now."""

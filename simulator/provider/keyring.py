@@ -33,6 +33,8 @@ def ask(
     """Say what a request with this key meets. None: nothing, go on."""
     if key is None or not account.setup.keys.honoured:
         return None
+    if account.keys.is_let_through(key, attempt.id, account.setup.keys):
+        return None
     found = account.keys.look_up(key, fingerprint, attempt.id, account.setup.keys, now)
     match found:
         case Replay():

@@ -98,6 +98,21 @@ def test_the_release_of_another_attempt_changes_nothing() -> None:
     assert isinstance(look(keys), Conflict)
 
 
+def test_only_without_a_lock_and_until_it_ends_an_attempt_is_let_through() -> None:
+    keys, without_a_lock = in_flight(), KeyRules(in_flight="process")
+    keys.begin("k", "f", "att_2")
+
+    assert [keys.is_let_through("k", f"att_{each}", without_a_lock) for each in (1, 2, 3)] == [
+        True,
+        True,
+        False,
+    ]
+    assert not keys.is_let_through("another", "att_1", without_a_lock)
+    assert not keys.is_let_through("k", "att_1", KeyRules())
+    keys.release("att_2")
+    assert not keys.is_let_through("k", "att_2", without_a_lock)
+
+
 def test_a_key_is_forgotten_when_its_window_is_over() -> None:
     assert look(finished(), at_s=59.9) == Replay(DONE)
     assert look(finished(), at_s=60) == Fresh()

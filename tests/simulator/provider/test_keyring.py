@@ -59,6 +59,20 @@ def test_a_finished_key_brings_the_first_answer_back() -> None:
     assert again == Accepted(id=YES.id, message_id=YES.message_id, recipients=YES.recipients, replayed=True)
 
 
+@pytest.mark.parametrize("in_flight", ["process", "conflict"])
+def test_without_a_lock_whoever_came_through_goes_on(in_flight: str) -> None:
+    """Whatever the other one has come to in between; whoever comes afterwards gets a replay."""
+    it = account(in_flight=in_flight)
+    assert keyring.claim(it, attempt(1), "k", "f", NOW) is None
+    let_through = keyring.claim(it, attempt(2), "k", "f", NOW) is None
+    booked(it).keys.finish("k")
+
+    assert let_through is (in_flight == "process")
+    for number in (1, 2):
+        assert (keyring.ask(it, attempt(number), "k", "f", NOW) is None) is let_through
+    assert isinstance(keyring.ask(it, attempt(3), "k", "f", NOW), Accepted)
+
+
 def test_a_batch_brings_all_of_it_back() -> None:
     it = account(finished="without_id")
     keyring.remember(it, attempt(), "k", "f", Results(items=(YES, NO)), NOW)

@@ -57,6 +57,24 @@ def accepted_one(*more: str, names_it: bool = True) -> bytes:
     return answer("200 OK", "application/json", compact(told), *more)
 
 
+def found(*keys: str) -> bytes:
+    """Return the answer of a look-up that finds the mails with these keys."""
+    shown = [
+        {
+            "id": MSG,
+            "message_id": MAIL_ID,
+            "idempotency_key": key,
+            "status": "accepted",
+            "to": ["ada@example.com"],
+            "accepted": ["ada@example.com"],
+            "rejected": [],
+            "created_at": f"{WHEN}+00:00",
+        }
+        for key in keys
+    ]
+    return answer("200 OK", "application/json", compact({"data": shown}))
+
+
 def problem(status: str, code: str, *more: str, detail: str | None = None, **facts: Any) -> Says:
     number, _, phrase = status.partition(" ")
     told = {

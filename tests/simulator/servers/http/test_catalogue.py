@@ -18,13 +18,12 @@ import pytest
 from simulator.provider.faults import FAULTS, HTTP_STAGES
 from tests.simulator.running import PATIENCE_S, Running, Sender, ask, mail, request
 from tests.simulator.servers.http.answers import (
-    MAIL_ID,
     MSG,
-    WHEN,
     Says,
     accepted_one,
     answer,
     compact,
+    found,
     own_away,
     problem,
 )
@@ -43,24 +42,6 @@ LOOK_UP = request(method="GET", path="/v1/emails?idempotency_key=order-1")
 def yes(at: str) -> bytes:
     """Return what is said if nothing goes wrong."""
     return found("order-1") if at == "lookup" else accepted_one()
-
-
-def found(*keys: str) -> bytes:
-    """Return the answer of a look-up that finds the mails with these keys."""
-    shown = [
-        {
-            "id": MSG,
-            "message_id": MAIL_ID,
-            "idempotency_key": key,
-            "status": "accepted",
-            "to": ["ada@example.com"],
-            "accepted": ["ada@example.com"],
-            "rejected": [],
-            "created_at": f"{WHEN}+00:00",
-        }
-        for key in keys
-    ]
-    return answer("200 OK", "application/json", compact({"data": shown}), at="")
 
 
 def nothing(at: str) -> bytes:
