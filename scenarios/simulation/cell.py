@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,7 @@ from scenarios.simulation.rest import Rest
 from scenarios.simulation.senders import Disk, WorldSender
 from scenarios.simulation.shapes import EVERY_SHAPE, Shape
 from scenarios.simulation.sometimes import events_of
-from scenarios.simulation.world import World
+from scenarios.simulation.world import BEGIN, World
 from simulator.config import read_plan
 from simulator.config.rules import read_rules
 from simulator.provider.ledger import AttemptState
@@ -477,7 +478,13 @@ def _judge(
         clocks_agree=not outcome.cell.skew_s,
     )
     everybody = EVERY_SHAPE[outcome.cell.shape].owed
-    outcome.findings = manners.judged(everybody, history, findings)
+    # All of a shape is enqueued in the first instant.
+    ends = {
+        each.ref: BEGIN + timedelta(seconds=each.expires_s)
+        for each in everybody
+        if each.expires_s is not None
+    }
+    outcome.findings = manners.judged(everybody, history, findings, ends)
     for owed in everybody:
         if owed.within_s is not None and outcome.cell.crash is None and set(outcome.cell.script) <= {"ok"}:
             for recipient in owed.recipients:

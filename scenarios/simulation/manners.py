@@ -1,4 +1,4 @@
-"""What is demanded where mails know of each other: order, dependency, superseding, suppression. Pure.
+"""What is demanded where mails know of each other, or not always go: order, dependency, superseding, suppression, expiry. Pure.
 
 The usual questions are about each mail by itself. A mail that must not go is not lost, and one that went too soon was
 delivered all the same: what is right here follows from what the application said at enqueue.
@@ -6,15 +6,18 @@ delivered all the same: what is right here follows from what the application sai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from scenarios.checks import Finding
+from scenarios import gate
+from scenarios.checks import Finding, ended_by_refusal
 from scenarios.history import History
+from simulator.provider.obligations import ENDED_UNSENT, Reported
 
 #: Kinds of findings that only worlds of such shapes know.
-KINDS = frozenset({"out of order", "too soon", "superseded and sent", "suppressed and sent"})
+KINDS = frozenset({"out of order", "too soon", "superseded and sent", "suppressed and sent", *gate.KINDS})
 
 
 class Owed(Protocol):
@@ -33,7 +36,7 @@ class Owed(Protocol):
     def suppressed(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Seen:
     """When a mail was tried and accepted, as places in the order of all attempts: moments may be the same."""
 
@@ -48,12 +51,31 @@ class _Seen:
         return Finding(kind=kind, ref=self.owed.ref, recipient=self.owed.recipients[0], sentence=sentence)
 
 
-def judged(owed: Sequence[Owed], history: History, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings of a world, without blame for mails that rightly did not go, and with what such mails add."""
+def judged(
+    owed: Sequence[Owed],
+    history: History,
+    findings: Iterable[Finding],
+    ends: Mapping[str, datetime] | None = None,
+) -> list[Finding]:
+    """The findings of a world, without blame for mails that rightly did not go, and with what such mails add.
+
+    `ends`: by ref, when a mail is not worth sending any more; all of these moments are over by now.
+    """
     seen = [_seen(each, history) for each in owed]
-    spared = {recipient.lower() for each in _rightly_unsent(seen) for recipient in each.owed.recipients}
+    over = {each: ends[each.owed.ref] for each in seen if ends and each.owed.ref in ends}
+    rightly = [*_rightly_unsent(seen), *_rightly_over(over, history)]
+    spared = {recipient.lower() for each in rightly for recipient in each.owed.recipients}
     kept = [each for each in findings if each.kind != "given up" or each.recipient.lower() not in spared]
-    return kept + [finding for each in _QUESTIONS for finding in each(seen)]
+    kept += [finding for each in _QUESTIONS for finding in each(seen)]
+    return kept + [
+        finding
+        for each, ends_at in over.items()
+        for recipient in each.owed.recipients
+        for finding in (
+            *gate.overdue(history, recipient, ends_at=ends_at),
+            *_ended_otherwise(each, history, recipient),
+        )
+    ]
 
 
 def _seen(owed: Owed, history: History) -> _Seen:
@@ -82,6 +104,24 @@ def _rightly_unsent(seen: Sequence[_Seen]) -> Iterator[_Seen]:
     yield from (each for each in seen if each.owed.suppressed)
     accepted = {each.owed.ref for each in seen if each.accepted}
     yield from (each for each in seen if (needed := each.says("depends_on")) and needed not in accepted)
+
+
+def _rightly_over(over: Mapping[_Seen, datetime], history: History) -> Iterator[_Seen]:
+    """Somebody came while it was worth it, or was killed and could not: who never tried let it lie."""
+    for each, ends_at in over.items():
+        if history.crashes or any(history.attempts[place].opened_at < ends_at for place in each.tried):
+            yield each
+
+
+def _ended_otherwise(seen: _Seen, history: History, recipient: str) -> Iterator[Finding]:
+    """Its time was over and nobody took it or refused it for good, and the sender does not call it expired."""
+    state = history.state_of(recipient)
+    if history.copies_for(recipient) or state is Reported.EXPIRED:
+        return
+    if state in ENDED_UNSENT and ended_by_refusal(history, recipient):
+        return
+    told = state.value if state else "nothing"
+    yield seen.wrong("misreported", f"its time was over, and it is reported as {told}")
 
 
 def _out_of_order(seen: Sequence[_Seen]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
 from scenarios.simulation.cell import FREEZE, Cell
 from scenarios.simulation.crashes import FREEZE_ONCE
 from scenarios.simulation.profiles import BY_ID, Profile
-from scenarios.simulation.shapes import FATED, KNOWING, SHAPES
+from scenarios.simulation.shapes import EXPIRING, FATED, KNOWING, SHAPES
 
 
 class Size(StrEnum):
@@ -138,6 +138,8 @@ SKEWED = frozenset({SIMPLEST, "two mails, two workers"})
 WITH_ALL_PAIRS = frozenset({"http-keys", "smtp-at-most-once"})
 #: The profile on which mails that know of each other are played, and with which behaviours: one of each outcome.
 ASKED, KNOWN = "http-keys", frozenset({HEALTHY.name, "503", "422", "taken, closed"})
+#: Where the time of a mail ends between the begin of its attempt and its first byte. Over HTTP there is nothing in between.
+LAST_MOMENT = ("smtp-at-most-once", "tarpit")
 
 
 def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
@@ -199,6 +201,8 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     if profile.id == ASKED and name in KNOWN:
         for shape in KNOWING:
             yield block("worker", *_COMMITS, shape=shape)
+    if (profile.id, name) == LAST_MOMENT:
+        yield block("worker", *_COMMITS, shape=EXPIRING.name)
 
 
 def _heard(profile: Profile, name: str, size: Size) -> Iterator[Block]:

@@ -13,6 +13,7 @@ import signal
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +48,8 @@ class Owed:
     """Somebody waits for it: so long after the first attempt at any mail it must be taken, if all is well."""
     manner: tuple[tuple[str, str], ...] = ()
     """What an enqueue says of it besides: `ordering_key`, `depends_on`, `slot`."""
+    expires_s: float | None = None
+    """So long after its enqueue it is not worth sending any more; None: it always is."""
     suppressed: bool = False
     """Its recipients are put onto the suppression list after the enqueue."""
 
@@ -266,7 +269,10 @@ class ReferenceSender:
             promise(connection, owed)
             more: dict[str, Any] = {"priority": owed.priority} if owed.priority else {}
             more |= dict(owed.manner)
-            self.enqueue_with(connection, owed.mail, key=owed.ref, now=world.clock.now(), **more)
+            now = world.clock.now()
+            if owed.expires_s is not None:
+                more["expires_at"] = now + timedelta(seconds=owed.expires_s)
+            self.enqueue_with(connection, owed.mail, key=owed.ref, now=now, **more)
         if owed.suppressed:
             for recipient in owed.recipients:
                 Store(engine).suppress(recipient, reason="hard_bounce", source="world", now=world.clock.now())

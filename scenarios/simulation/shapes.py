@@ -52,7 +52,9 @@ FATED = Shape(
 COMPLAINT = replace(FATED, name="one mail, complained of", owed=FATED.owed[-1:])
 
 _CODE, _ORDER = (("slot", "login-7"),), (("ordering_key", "user-7"),)
-#: Where mails know of each other. Played with a provider that can be asked: elsewhere a parked one stops the others.
+#: It is over before whoever was refused comes back, and before who died has a successor.
+EXPIRING = Shape(name="one that expires", owed=(replace(_owed(1), expires_s=1.0),))
+#: Where mails know of each other, or are not always worth sending. Played with a provider that can be asked: elsewhere a parked one stops the others.
 KNOWING: dict[str, Shape] = {
     shape.name: shape
     for shape in (
@@ -64,6 +66,7 @@ KNOWING: dict[str, Shape] = {
         ),
         Shape(name="a newer code", owed=tuple(replace(_owed(n), manner=_CODE) for n in (1, 2))),
         Shape(name="one is suppressed", owed=(replace(_owed(1), suppressed=True), _owed(2))),
+        EXPIRING,
     )
 }
 

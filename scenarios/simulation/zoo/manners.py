@@ -1,4 +1,4 @@
-"""Senders that forget what was said of a mail at enqueue: its place, its condition, its successor, its recipient."""
+"""Senders that forget what was said of a mail at enqueue: its place, its condition, its successor, its recipient, its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from reference_sender.life import Bar, Parcel
 from reference_sender.outbox.store import Enqueued, Store, enqueue
-from scenarios.simulation.matrix import ASKED
+from reference_sender.policy.caps import overdue
+from scenarios.simulation.matrix import ASKED, LAST_MOMENT
+from scenarios.simulation.shapes import EXPIRING
 from scenarios.simulation.zoo.keeper import BadSender, where
 
 
@@ -34,6 +36,23 @@ class AsksOnceAtEnqueue(_LooksAway):
     """The suppression list is looked at when the mail is enqueued, and never again."""
 
     from_what = Bar.SUPPRESSED
+
+
+class SendsWhatIsOver(Store):
+    """When a mail is over is written down and never looked at."""
+
+    def claim(self, *, now: datetime, **more: Any) -> list[Parcel]:
+        return [replace(parcel, expires_at=None) for parcel in super().claim(now=now, **more)]
+
+
+class LooksAtTheTimeOnce(Store):
+    """When a mail is over is looked at as it is taken in hand, and not again."""
+
+    def claim(self, *, now: datetime, **more: Any) -> list[Parcel]:
+        return [
+            parcel if overdue(parcel, now) else replace(parcel, expires_at=None)
+            for parcel in super().claim(now=now, **more)
+        ]
 
 
 def in_any_order(connection: Any, mail: Any, *, ordering_key: str = "", **more: Any) -> Enqueued:
@@ -78,5 +97,23 @@ SENDERS: tuple[BadSender, ...] = (
         kind="suppressed and sent",
         parts={"open_store": AsksOnceAtEnqueue},
         blocks=(where(ASKED, shape="one is suppressed"),),
+    ),
+    BadSender(
+        name="sends what is over",
+        sin="The end of a mail is written down and never looked at.",
+        like="late code delivered after the outage",
+        kind="overdue",
+        promises=("gate.expired",),
+        parts={"open_store": SendsWhatIsOver},
+        blocks=(where(ASKED, "503", shape=EXPIRING.name),),
+    ),
+    BadSender(
+        name="looks at the time once",
+        sin="The end of a mail is looked at when it is taken in hand, and not again before its first byte.",
+        like="expiry checked at dequeue only",
+        kind="overdue",
+        promises=("gate.expired-last-moment",),
+        parts={"open_store": LooksAtTheTimeOnce},
+        blocks=(where(*LAST_MOMENT, shape=EXPIRING.name),),
     ),
 )

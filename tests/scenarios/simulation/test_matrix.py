@@ -10,7 +10,10 @@ import pytest
 from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cell import FREEZE
 from scenarios.simulation.matrix import (
+    ASKED,
     FEW,
+    KNOWN,
+    LAST_MOMENT,
     ONE_OF_EACH,
     TELL_TIMES,
     WITH_CROWDS,
@@ -20,7 +23,7 @@ from scenarios.simulation.matrix import (
     blocks,
 )
 from scenarios.simulation.profiles import BY_ID, PROFILES
-from scenarios.simulation.shapes import FATED
+from scenarios.simulation.shapes import EXPIRING, FATED, KNOWING
 
 
 @pytest.mark.parametrize("size", list(Size))
@@ -72,6 +75,18 @@ def test_only_a_provider_that_says_yes_early_never_dies() -> None:
     immortal = {b.script for b in single} - {b.script for b in single if b.victim == "provider"}
 
     assert immortal == {(each.name,) for each in BY_WIRE["smtp"].values() if each.says_yes_early}
+
+
+def test_mails_that_know_of_each_other_meet_one_behaviour_of_each_outcome() -> None:
+    """At every commit of the worker, in every size but the quick one; so does a mail that expires, which also ends on its way."""
+    for size in (Size.SINGLE, Size.FULL):
+        played = {
+            (block.profile, block.script[0], block.shape)
+            for block in blocks(size)
+            if block.shape in KNOWING and (block.victim, block.kinds) == ("worker", ("commit",))
+        }
+        asked = {(ASKED, name, shape) for name in KNOWN for shape in KNOWING}
+        assert played == asked | {(*LAST_MOMENT, EXPIRING.name)}
 
 
 def test_blocks_have_ids_of_their_own() -> None:

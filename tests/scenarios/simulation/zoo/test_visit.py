@@ -45,12 +45,9 @@ def test_promises_that_are_named_are_there() -> None:
     assert {name for sender in ALL for name in sender.promises} <= set(BY_NAME)
 
 
-#: What only real sockets, processes and big mails can show, or mails whose time is over, which no world has; the bad
-#: senders of the black box break these.
+#: What only real sockets, processes and big mails can show; the bad senders of the black box break these.
 NOT_IN_THE_WORLD = {
     "content.large",
-    "gate.expired",
-    "gate.expired-last-moment",
     "workers.sigterm",
 }
 
