@@ -135,9 +135,7 @@ def test_a_mail_ends_with_its_time_whoever_dies(
     """What was taken before stays accepted, also if that is only found out afterwards."""
     disk = Disk(tmp_path)
     sender = ReferenceSender(disk=disk, profile=BY_ID[profile])
-    block = Block(
-        profile=profile, script=(script,), shape=EXPIRING.name, victim="worker", kinds=("commit",)
-    )
+    block = Block(profile=profile, script=(script,), shape=EXPIRING.name, victim="worker", kinds=("commit",))
     played = list(cells(block, sender, disk))
     assert [(str(each.cell), each.findings) for each in played if each.findings] == []
     assert {said.state for each in played for said in each.history.said} == ends
