@@ -30,7 +30,11 @@ WAIT_S = 20
 
 
 class Heard:
-    """Counts wake-ups; a test waits for the next one."""
+    """Counts wake-ups; a test waits for the next one.
+
+    A listener wakes after every reconnection, too: who counts wake-ups asserts also that the line was calm, or one
+    that breaks and comes back for ever would be as good as a notice.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,6 +54,10 @@ class Heard:
     def wait_until(self, enough: int) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: self.count >= enough, WAIT_S), self.count
+
+    def assert_calm(self) -> None:
+        with self._changed:
+            assert "broker_away" not in self.events, self.events
 
     def wait_for(self, event: str) -> None:
         with self._changed:
@@ -74,13 +82,15 @@ def listener(url: str, heard: Heard) -> Iterator[Listener]:
     heard.wait_until(1)  # the one for what nobody has heard before
     yield made
     made.close()
+    heard.assert_calm()
 
 
 @pytest.fixture
-def notifier(url: str) -> Iterator[Notifier]:
-    made = Notifier(url)
+def notifier(url: str, heard: Heard) -> Iterator[Notifier]:
+    made = Notifier(url, log=heard.log)
     yield made
     made.close()
+    heard.assert_calm()
 
 
 def test_a_notice_wakes(listener: Listener, notifier: Notifier, heard: Heard) -> None:
@@ -94,18 +104,19 @@ def test_everybody_who_listens_is_woken(
     url: str, listener: Listener, notifier: Notifier, heard: Heard
 ) -> None:
     other = Heard()
-    with closing(Listener(url, other.wake)) as second:
+    with closing(Listener(url, other.wake, log=other.log)) as second:
         second.start()
         assert second.listening.wait(WAIT_S)
         other.wait_until(1)
         notifier.notify()
         heard.wait_until(2)
         other.wait_until(2)
+    other.assert_calm()
 
 
 def test_a_notice_at_the_very_end_is_still_said(url: str, listener: Listener, heard: Heard) -> None:
     """A program that commits and exits."""
-    leaving = Notifier(url)
+    leaving = Notifier(url, log=heard.log)
     leaving.notify()
     leaving.close()
     heard.wait_until(2)
@@ -140,7 +151,7 @@ class Transport:
 
 
 def test_a_worker_that_polls_once_an_hour_sends_at_once_and_once_however_often_it_is_told(
-    url: str, tmp_path: Path, notifier: Notifier
+    url: str, tmp_path: Path, notifier: Notifier, heard: Heard
 ) -> None:
     """The table is the truth: forged, doubled and empty wake-ups cost a look each."""
     store = Store(open_engine(f"sqlite:///{tmp_path / 'outbox.db'}"))
@@ -167,7 +178,7 @@ def test_a_worker_that_polls_once_an_hour_sends_at_once_and_once_however_often_i
         def wake() -> None:
             loop.call_soon_threadsafe(worker.wake)
 
-        listener = Listener(url, wake)
+        listener = Listener(url, wake, log=heard.log)
         working = asyncio.create_task(worker.run(stop, ready=ready.set))
         await asyncio.wait_for(ready.wait(), WAIT_S)
         listener.start()
@@ -189,6 +200,7 @@ def test_a_worker_that_polls_once_an_hour_sends_at_once_and_once_however_often_i
         await asyncio.to_thread(listener.close)
 
     asyncio.run(steps())
+    heard.assert_calm()
     assert transport.sent == [1, 2]
     assert [s.state for s in store.standings()] == [State.ACCEPTED, State.ACCEPTED]
     store.engine.dispose()
