@@ -75,13 +75,13 @@ CLOSED = Breaker()
 def standing(outcome: Outcome, evidence: Evidence) -> Standing:
     """What this attempt says about the provider.
 
-    A refusal is the word of a provider that works. "Too fast" is back-pressure and no outage. Silence after the last
+    A refusal is the word of a provider that works, also one of a key that it knows. "Too fast" is back-pressure and no outage. Silence after the last
     byte, a success that cannot be read and a 500 are the provider's trouble, although the mail may have been taken.
     """
     if evidence.trouble in OUR_OWN:
         return Standing.NONE
     match outcome:
-        case Accepted() | Refused():
+        case Accepted() | Refused() | Unknown(futile=True):
             return Standing.GOOD
         case Unknown():
             return Standing.BAD

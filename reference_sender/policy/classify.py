@@ -73,7 +73,11 @@ HTTP_FIRST_DIGIT: dict[int, Outcome] = {
 _TOO_FAST = TryLater(reason="the provider says that we are too fast", channel=True, throttled=True)
 _QUOTA = TryLater(reason="the quota at the provider is used up", channel=True, throttled=True)
 _IN_FLIGHT = TryLater(reason="an earlier request with this key is still in flight", doubt=True)
-_OTHER_BYTES = Unknown(reason="the provider knows our key with other bytes")
+# A 4xx again says that the request is wrong, though not whether the mail was taken: it is looked up, never repeated.
+_OTHER_BYTES = Unknown(
+    reason="the provider knows our key with other bytes: find out who else uses this key", futile=True
+)
+_DONE = Unknown(reason="the provider has finished a request with this key before", futile=True)
 
 
 def _named(outcome: Outcome, names: Iterable[str]) -> dict[str, Outcome]:
@@ -96,7 +100,7 @@ HTTP_PROBLEMS: dict[str, Outcome] = {
     **_named(_OTHER_BYTES, ("key_reused", "invalid_idempotent_request")),
     **_named(_IN_FLIGHT, ("key_in_flight", "concurrent_idempotent_requests")),
     # It says yes to an earlier request, without the id; the look-up has it.
-    **_named(Unknown(reason="the provider has finished a request with this key before"), ("key_done",)),
+    **_named(_DONE, ("key_done",)),
     **_named(
         Refused(reason="the provider refuses this key since an earlier request failed"), ("key_failed",)
     ),

@@ -133,6 +133,9 @@ def decide(
                 refund=free,
                 doubt=new_doubt,
             )
+        case Unknown(reason=reason, futile=True):
+            # An answer of the provider to this request: were the mail not taken, then by this refusal.
+            return _park(State.FAILED, reason, now, Doubt.NEW)
         case Unknown(reason=reason):
             return _doubtful(reason, evidence, docket, settings, now, rng, backoff)
         case _:

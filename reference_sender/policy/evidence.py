@@ -86,6 +86,7 @@ class Unknown:
     """It may have been accepted or not, and nothing this attempt saw can tell."""
 
     reason: str
+    futile: bool = False  # the same bytes will hear the same: to send them again tells nothing
 
 
 Outcome = Accepted | TryLater | Refused | Unknown

@@ -17,13 +17,16 @@ from reference_sender.outbox.store import Standing, Store, enqueue
 from reference_sender.policy.classify import classify
 from reference_sender.policy.decision import Decision, Doubt, decide
 from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 from reference_sender.policy.settings import Policy
+from reference_sender.reconciler import Reconciler
 from reference_sender.worker import Worker
 from tests.reference_sender.samples import MAIL, ManualClock, settings
 
 YES = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
 NO = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=422)
 DOWN = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=503, retry_after="5")
+OTHER_BODY = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=422, problem="key_reused")
 SILENCE = Evidence(wire=Wire.HTTP, phase=Phase.SENT, trouble="timeout")
 
 Behaviour = Callable[[Parcel], Awaitable[Evidence]]
@@ -158,6 +161,50 @@ def test_a_refusal_is_failed_after_one_attempt(store: Store) -> None:
     run(steps())
     assert world.row.state is State.FAILED
     assert len(world.transport.sent) == 1
+
+
+class Says:
+    """A look-up that always answers this."""
+
+    def __init__(self, answer: LookedUp) -> None:
+        self.answer = answer
+
+    async def find(self, docket: Docket) -> LookedUp:
+        return self.answer
+
+
+@pytest.mark.parametrize("before", [(), (SILENCE,)], ids=["at once", "after silence"])
+@pytest.mark.parametrize(
+    ("lookup", "state", "why"),
+    [
+        (None, State.UNKNOWN, "the provider knows our key with other bytes"),
+        (Says(Unavailable(reason="away")), State.UNKNOWN, "the provider knows our key with other bytes"),
+        (Says(NotFound()), State.FAILED, "the look-up proves that nothing was accepted"),
+        (Says(Found(provider_id="m1")), State.ACCEPTED, None),
+    ],
+    ids=["no look-up", "it is away", "not there", "there"],
+)
+def test_a_key_that_is_known_with_another_body_is_looked_up_and_never_sent_again(
+    store: Store, before: tuple[Evidence, ...], lookup: Says | None, state: State, why: str | None
+) -> None:
+    """The same bytes would only hear the same. Whom no look-up helps waits for a person."""
+    world = World(store, FakeTransport(*before, OTHER_BODY), Policy.RESEND_SAME_KEY)
+    world.put()
+    reconciler = Reconciler(
+        store=store, settings=settings(Policy.RESEND_SAME_KEY), clock=world.clock, lookup=lookup
+    )
+
+    async def steps() -> None:
+        for _ in range(4):
+            await world.once()
+            await reconciler.run_once()
+            world.clock.advance(10_000)
+
+    run(steps())
+    assert len(world.transport.sent) == len(before) + 1
+    assert world.docket.state is state
+    assert (world.row.last_error or "").startswith(why or "")
+    assert (world.row.last_error is None) == (why is None)
 
 
 def test_a_refusal_after_silence_is_unknown(store: Store) -> None:

@@ -137,6 +137,8 @@ def test_without_a_breaker_everything_passes() -> None:
         (Wire.HTTP, Phase.SENT, 422, {}, Standing.GOOD),
         (Wire.HTTP, Phase.SENT, 400, {}, Standing.GOOD),
         (Wire.HTTP, Phase.SENT, 409, {}, Standing.GOOD),
+        (Wire.HTTP, Phase.SENT, 422, {"problem": "key_reused"}, Standing.GOOD),
+        (Wire.HTTP, Phase.SENT, 409, {"problem": "key_done"}, Standing.GOOD),
         (Wire.HTTP, Phase.SENT, 429, {}, Standing.GOOD),
         (Wire.HTTP, Phase.SENT, 401, {}, Standing.SHUT),
         (Wire.HTTP, Phase.SENT, 403, {}, Standing.SHUT),

@@ -20,6 +20,7 @@ from reference_sender.policy.evidence import (
 )
 
 CHANNEL, MAIL, DOUBT = "later, channel", "later, mail", "later, doubt"
+FUTILE = "unknown, and the same bytes will hear the same"
 FAST, SLOW_DOWN = "later, channel, too fast", "later, mail, too fast"
 
 
@@ -39,6 +40,8 @@ def verdict(evidence: Evidence) -> str:
             return MAIL
         case Refused():
             return "refused"
+        case Unknown(futile=True):
+            return FUTILE
         case Unknown():
             return "unknown"
 
@@ -73,9 +76,9 @@ def verdict(evidence: Evidence) -> str:
         (400, {"problem": "invalid_request"}, "refused"),
         # The kinds of 409: under way, done, other bytes.
         (409, {"problem": "concurrent_idempotent_requests"}, DOUBT),
-        (409, {"problem": "key_done"}, "unknown"),
-        (409, {"problem": "key_reused"}, "unknown"),
-        (409, {"problem": "invalid_idempotent_request"}, "unknown"),
+        (409, {"problem": "key_done"}, FUTILE),
+        (409, {"problem": "key_reused"}, FUTILE),
+        (409, {"problem": "invalid_idempotent_request"}, FUTILE),
         # A success is one by its id, whatever else its body says; without one it is nobody's yes or no.
         (200, {"problem": "rate_limited"}, "unknown"),
         (200, {"problem": "key_failed"}, "unknown"),
@@ -96,7 +99,7 @@ def verdict(evidence: Evidence) -> str:
         (415, {}, "refused"),
         (418, {}, "refused"),
         (422, {}, "refused"),
-        (422, {"problem": "key_reused"}, "unknown"),
+        (422, {"problem": "key_reused"}, FUTILE),
         (412, {"problem": "key_failed"}, "refused"),
         (420, {}, FAST),
         (426, {}, CHANNEL),

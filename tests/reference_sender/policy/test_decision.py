@@ -22,6 +22,7 @@ from reference_sender.policy.evidence import (
     Unknown,
     Wire,
 )
+from reference_sender.policy.lookup import without_lookup
 from reference_sender.policy.settings import Policy, Settings
 from tests.reference_sender.samples import NOW, docket, settings
 
@@ -32,6 +33,7 @@ CHANNEL = TryLater(reason="down", channel=True)
 IN_FLIGHT = TryLater(reason="in flight", doubt=True)
 NO = Refused(reason="no")
 DUNNO = Unknown(reason="silence")
+KEY_TAKEN = Unknown(reason="the key is known", futile=True)
 DOUBTED = NOW - timedelta(seconds=10)
 
 
@@ -128,6 +130,22 @@ def test_silence_at_the_last_attempt_is_unknown_under_every_policy(policy: Polic
     assert (decision.state, decision.if_not_sent) == (State.UNKNOWN, State.DEAD)
 
 
+@pytest.mark.parametrize("policy", list(Policy))
+def test_bytes_that_meet_the_same_answer_again_are_not_sent_again_under_any_policy(policy: Policy) -> None:
+    """Nor by the reconciler without a look-up: what would not be sent anyway stays parked."""
+    decision = after(KEY_TAKEN, rules=settings(policy))
+    assert (
+        decision.state,
+        decision.if_not_sent,
+        decision.doubt,
+        decision.next_attempt_at,
+        decision.reason,
+    ) == (State.UNKNOWN, State.FAILED, Doubt.NEW, NOW, "the key is known")
+    assert not decision.may_repeat
+    parked = docket(doubted_at=NOW, if_not_sent=decision.if_not_sent)
+    assert without_lookup(parked, settings(policy), NOW).state is State.UNKNOWN
+
+
 def test_nothing_stands_against_a_first_attempt() -> None:
     assert before_sending(docket(), settings(), NOW) is None
 
@@ -173,7 +191,7 @@ def test_a_doubted_mail_does_not_go_out_when_the_provider_may_have_forgotten_its
     assert before_sending(row, settings(key_window_s=24 * 3_600.0), NOW) is None
 
 
-outcomes = st.sampled_from([YES, LATER, CHANNEL, IN_FLIGHT, NO, DUNNO])
+outcomes = st.sampled_from([YES, LATER, CHANNEL, IN_FLIGHT, NO, DUNNO, KEY_TAKEN])
 rows = st.builds(
     docket,
     attempts=st.integers(1, 20),
@@ -187,7 +205,7 @@ rows = st.builds(
 def test_no_decision_calls_a_doubtful_mail_not_sent(outcome: Outcome, row: Docket, policy: Policy) -> None:
     decision = after(outcome, row, settings(policy))
     assert may_move(Actor.WORKER, State.SENDING, decision.state)
-    doubtful = row.doubted or outcome in (DUNNO, IN_FLIGHT)
+    doubtful = row.doubted or outcome in (DUNNO, KEY_TAKEN, IN_FLIGHT)
     if doubtful:
         assert decision.state in {State.ACCEPTED, State.PENDING, State.UNKNOWN}
         assert decision.doubt is not Doubt.CLEAR
