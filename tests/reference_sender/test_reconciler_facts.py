@@ -11,7 +11,7 @@ import pytest
 
 from reference_sender.life import Docket, State
 from reference_sender.policy.decision import Decision
-from reference_sender.policy.lookup import Found, LookedUp
+from reference_sender.policy.lookup import Found, LookedUp, Unavailable
 from reference_sender.policy.routes import Mine
 from reference_sender.policy.settings import Policy
 from reference_sender.reconciler import Reconciled, Reconciler
@@ -101,10 +101,12 @@ class OneRest:
         return asyncio.get_running_loop().call_soon(call)
 
 
-def run(books: Books, policy: Policy = Policy.AT_MOST_ONCE) -> tuple[list[Any], Provider, OneRest]:
+def run(
+    books: Books, policy: Policy = Policy.AT_MOST_ONCE, provider: Provider | None = None
+) -> tuple[list[Any], Provider, OneRest]:
     """Let a reconciler work until its first rest; what it logged, whom it asked, how long it rests."""
     said: list[Any] = []
-    provider = Provider()
+    provider = provider or Provider()
 
     async def story() -> OneRest:
         stop = asyncio.Event()
@@ -201,6 +203,29 @@ def test_it_rests_as_long_as_it_is_told() -> None:
     _, _, clock = run(Books())
 
     assert clock.rests == [15.0]
+
+
+@pytest.mark.parametrize(("found", "passes"), [((), 1), ((1,), 2), ((1, 2), 2)])
+def test_a_full_pass_is_no_reason_to_rest_if_it_settled_one(
+    found: tuple[int, ...], passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it settled none, the same rows would come again at once."""
+    monkeypatch.setattr("reference_sender.reconciler._AT_ONCE", 2)
+
+    class Emptied(Books):
+        def doubtful(self, *, now: datetime, limit: int, mine: Mine | None = None) -> list[Docket]:
+            rows, self.rows = self.rows, []
+            return rows
+
+    class Some(Provider):
+        async def find(self, docket: Docket) -> LookedUp:
+            seen = await super().find(docket)
+            return seen if docket.id in found else Unavailable(reason="the look-up answers 503")
+
+    books = Emptied()
+    _, _, clock = run(books, provider=Some())
+
+    assert (len(books.asked), clock.rests) == (passes, [15.0])
 
 
 def test_a_store_that_is_away_is_told_by_the_name_of_the_error() -> None:

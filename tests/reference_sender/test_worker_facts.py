@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from reference_sender.company import Company
 from reference_sender.gatekeeper import Gatekeeper
 from reference_sender.life import Docket, Parcel, State
 from reference_sender.policy.classify import classify
@@ -117,6 +118,10 @@ class Keeper:
         self.may_claim_ahead = False
         self.gate = FakeGate()
         self.shut = False
+        self.asked_shut: list[datetime] = []
+        self.urgent: set[int] = set()
+        self.kept = 0
+        self.urgent_room = 0
         self.better = False
         self.rest_s = 0.5
         self.asked_rest: list[float] = []
@@ -134,16 +139,17 @@ class Keeper:
         return self.rest_s
 
     def is_shut(self, now: datetime) -> bool:
+        self.asked_shut.append(now)
         return self.shut
 
     def is_urgent(self, docket: Docket) -> bool:
-        return False
+        return docket.id in self.urgent
 
     def kept_of(self, places: int) -> int:
-        return 0
+        return self.kept
 
     def room_for_urgent(self, in_hand: int, places: int) -> int:
-        return 0
+        return self.urgent_room
 
     def begins(self, docket: Docket) -> None:
         self.in_hand.append(docket.id)
@@ -631,9 +637,13 @@ def test_where_there_is_no_room_nothing_is_asked_and_the_end_of_a_mail_is_a_reas
 # --- what waited for its place --------------------------------------------------------------------------
 
 
-def waited(took_s: float, renews: Callable[[datetime], datetime | None] = lambda until: until) -> Stand:
+def waited(
+    took_s: float,
+    renews: Callable[[datetime], datetime | None] = lambda until: until,
+    takes_s: float = 0.0,
+) -> Stand:
     """The second of two mails waits so long for the only place, with 120 s of lease; an attempt may take 60."""
-    stand = Stand(parcel(id=1), parcel(id=2), keeper=Keeper(most=2), concurrency=1)
+    stand = Stand(parcel(id=1), parcel(id=2), keeper=Keeper(most=2), concurrency=1, took_s=takes_s)
     stand.shelf.renews = renews
 
     async def steps() -> None:
@@ -690,6 +700,88 @@ def test_what_waited_goes_back_where_nobody_can_renew_its_lease() -> None:
     assert told == {"id": 2, "token": 1, "error": "ConnectionError", "cause": "the database is away"}
 
 
+def test_a_renewed_lease_is_the_one_that_counts() -> None:
+    """An attempt that outlives it as well sends nothing."""
+    stand = waited(60.001, takes_s=130.0)
+
+    assert {"id": 2, "token": 1} in stand.facts("lease_over")
+
+
+def test_without_a_lease_nothing_is_renewed() -> None:
+    """As in a store that gives none."""
+    stand = Stand(
+        *(replace(parcel(id=number), lease_until=None) for number in (1, 2)),
+        keeper=Keeper(most=2),
+        concurrency=1,
+    )
+
+    async def steps() -> None:
+        await stand.worker.work_once()
+        await stand.worker.idle()
+
+    run(steps())
+    assert (stand.shelf.renewed, len(stand.line.keys)) == ([], 2)
+
+
+def test_mail_that_is_not_urgent_leaves_the_kept_places_free() -> None:
+    """One of three is kept: two of bulk begin, the third waits, also when the urgent one has gone; not when bulk has."""
+    keeper = Keeper(most=4)
+    keeper.urgent, keeper.kept = {9}, 1
+    bulk = [parcel(id=number, idempotency_key=f"bulk {number}") for number in (1, 2, 3)]
+    stand = Stand(*bulk, parcel(id=9, idempotency_key="code", priority=9), keeper=keeper, concurrency=3)
+
+    async def steps() -> None:
+        stand.line.gates = {number: asyncio.Event() for number in (1, 2, 3, 9)}
+        await stand.worker.work_once()
+        await turns(3)
+        assert stand.line.keys == ["bulk 1", "bulk 2", "code"]
+        stand.line.gates[9].set()
+        await turns(3)
+        assert len(stand.line.keys) == 3
+        stand.line.gates[1].set()
+        await turns(3)
+        assert stand.line.keys[3:] == ["bulk 3"]
+        for gate in stand.line.gates.values():
+            gate.set()
+        await stand.worker.idle()
+
+    run(steps())
+
+
+def test_with_full_hands_it_looks_for_urgent_mail_alone_now_and_then() -> None:
+    """At most every tenth of a second, as far as there is room for it."""
+    keeper = Keeper(most=1)
+    keeper.urgent_room = 2
+    stand = Stand(parcel(id=1), keeper=keeper, concurrency=1)
+
+    async def steps() -> None:
+        stand.line.gates[1] = asyncio.Event()
+        await stand.worker.work_once()
+        await turns(3)
+        for after_s in (0.0, 0.09, 0.02):
+            stand.clock.advance(after_s)
+            await stand.worker.work_once()
+        stand.line.gates[1].set()
+        await stand.worker.idle()
+
+    run(steps())
+    assert [asked["limit"] for asked in stand.shelf.asked] == [1, 2, 2]
+
+
+def test_whom_the_company_does_not_let_claims_nothing() -> None:
+    class Closed(Company):
+        def lets(self, member: object) -> bool:
+            return False
+
+    stand = Stand(parcel(), more={"company": Closed()})
+
+    async def steps() -> None:
+        assert await stand.worker.work_once() == 0
+
+    run(steps())
+    assert stand.shelf.asked == []
+
+
 def test_what_waited_for_its_place_is_not_sent_through_a_gate_that_shut_meanwhile() -> None:
     keeper = Keeper(most=2)
     keeper.shut = True
@@ -704,6 +796,7 @@ def test_what_waited_for_its_place_is_not_sent_through_a_gate_that_shut_meanwhil
 
     run(steps())
 
+    assert keeper.asked_shut == [NOW]
     first, second = stand.decisions
     # Who had a place at once has just been let through by the claim.
     assert first.state is State.ACCEPTED
