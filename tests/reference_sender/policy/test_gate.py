@@ -175,3 +175,27 @@ def test_a_probe_that_did_not_come_to_an_attempt_leaves_its_place() -> None:
     assert allow(unused, at_s=11).most == 1
     assert not gate.matters(RULES, NOTHING_KNOWN, None, None, NOW)
     assert gate.matters(RULES, probing, None, None, NOW + at(11))
+
+
+def test_who_has_been_told_that_nobody_may_come_does_not_ask_the_database() -> None:
+    """While it is paused, and while the breaker wants no probe; until the very moment."""
+    open_ = after(NOTHING_KNOWN, DOWN, DOWN)
+    assert open_.breaker.until is not None
+    until_s = (open_.breaker.until - NOW).total_seconds()
+    paused = replace(NOTHING_KNOWN, paused_until=NOW + at(5))
+    for shared, over_s in ((paused, 5.0), (open_, until_s)):
+        seen = gate.Gate(replace(RULES, rates=(("all", Rate(per_s=1, burst=4)),)))
+        assert not seen.lets_in(shared, NOW + at(over_s - 0.001))
+        # As a claim that could take nothing: there may be more, and it is known when to ask again.
+        assert (seen.seen, seen.is_full, seen.again_at) == (shared, True, NOW + at(over_s))
+        fresh = gate.Gate(RULES)
+        assert fresh.lets_in(shared, NOW + at(over_s))
+        assert (fresh.seen, fresh.is_full, fresh.again_at) == (NOTHING_KNOWN, False, None)
+
+
+def test_in_good_times_everybody_is_let_in() -> None:
+    seen = gate.Gate(RULES)
+    assert seen.lets_in(NOTHING_KNOWN, NOW)
+    assert not gate.lets_nobody_in(RULES, NOTHING_KNOWN, NOW)
+    probing = replace(CLOSED, position=Position.HALF_OPEN, probes=1, until=NOW + at(10))
+    assert gate.lets_nobody_in(RULES, replace(NOTHING_KNOWN, breaker=probing), NOW)

@@ -23,6 +23,7 @@ EPOCH = int(NOW.timestamp())
         ([("RateLimit", '"default";r=0;t=30')], 30),
         ([("ratelimit", '"burst";r=5;t=1, "daily";r=0;t=600')], 600),
         ([("RateLimit", '"a,b";r=0;t=7')], 7),
+        ([("RateLimit", "Day;r=0;t=7, Burst;r=5;t=3")], 7),
         ([("RateLimit", '"default";r=3;t=30')], 0),
         ([("RateLimit", '"default";r=0')], 0),
         ([("RateLimit", "nonsense")], 0),

@@ -35,6 +35,16 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], word: str) -> None:
         settings(**changes)
 
 
+def test_a_connection_may_wait_as_long_as_a_server_has_to() -> None:
+    """RFC 5321, section 4.5.3.2.7: five minutes."""
+    assert settings(smtp_idle_s=300.0).smtp_idle_s == 300.0
+    with pytest.raises(InvalidSettings) as refused:
+        settings(smtp_idle_s=300.5)
+    assert str(refused.value) == (
+        "smtp_idle_s is 300.5; it must be at most 300, because no mail server has to wait longer for the next mail (RFC 5321)"
+    )
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("name", [f.name for f in fields(Settings) if f.name != "policy"])
 def test_what_is_no_number_is_refused_everywhere(name: str, number: float) -> None:
