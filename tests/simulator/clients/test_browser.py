@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulator.clients.chromium import CHROMIUM, WAIT_S, WITHOUT_A_WINDOW
 from tests.simulator.running import ask, raw_mail, request, running
-
-CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
-WAIT_S = 60
 
 
 class Ear:
@@ -79,7 +76,7 @@ def drawing(ear: Ear) -> bytes:
 
 def look_at(url: str, folder: Path) -> str:
     """Let a browser load a page to its end; return what became of it."""
-    command = [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
+    command = [str(CHROMIUM), *WITHOUT_A_WINDOW, f"--user-data-dir={folder}"]
     done = subprocess.run(
         [*command, "--timeout=3000", "--dump-dom", url],
         capture_output=True,

@@ -1,0 +1,104 @@
+"""The script of the page, in a browser: what people write and click there is what the control API then says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from simulator.client import ControlClient
+from tests.simulator.clients.chromium import CHROMIUM, Page, a_page
+from tests.simulator.running import Running, ask, mail, request, running
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
+
+RULES = "document.querySelector('#rules').innerText"
+EXPLAINED = "document.querySelector('#explained').innerText"
+LINES = "document.querySelector('#lines').value"
+
+
+def names(control: ControlClient) -> list[str]:
+    return [each["name"] for each in control.plan()["rules"]]
+
+
+def status(simulator: Running, to: str) -> int:
+    return ask(simulator, request(mail(to=[to]), headers={"Authorization": "Bearer shop"})).status
+
+
+async def opened(page: Page, simulator: Running) -> None:
+    await page.open(f"{simulator.service.ready['http']}/?account=shop")
+    await page.until("document.querySelector('#live.on')")
+
+
+def test_rules_are_explained_added_changed_and_taken_away_on_the_page(tmp_path: Path) -> None:
+    """With mouse and keys. What is wrong changes nothing; limits that were there before stay."""
+
+    async def people(simulator: Running, control: ControlClient) -> None:
+        async with a_page(tmp_path) as page:
+            await opened(page, simulator)
+            assert "Nothing goes wrong" in await page.value(RULES)
+
+            await page.write("#lines", "503 to bob@example.com")
+            await page.click("[data-do=explain]")
+            await page.until(f"{EXPLAINED}.includes('503')")
+            assert names(control) == [], "it was only asked what it would do"
+
+            await page.click("#plan [type=submit]")
+            await page.until(f"{RULES}.includes('503 to bob@example.com')")
+            assert names(control) == ["503 to bob@example.com"]
+            assert (status(simulator, "bob@example.com"), status(simulator, "ada@example.com")) == (503, 200)
+            await page.until("document.querySelector('#rules .tally')?.innerText.startsWith('1/')")
+
+            await page.write("#lines", "503 too bob@example.com")
+            await page.click("#plan [type=submit]")
+            await page.until("document.querySelector('#explained.wrong')")
+            assert names(control) == ["503 to bob@example.com"], "what is no rule changes nothing"
+
+            await page.write("#lines", "503 to bob@example.com\n# a note\n429 once")
+            await page.press("Enter", "Enter", control=True)
+            await page.until(f"{RULES}.includes('429 once')")
+            assert names(control) == ["503 to bob@example.com", "429 once"]
+
+            await page.write("#lines", "429 once")
+            await page.click("#plan [type=submit]")
+            await page.until(f"!{RULES}.includes('bob@example.com')")
+            assert names(control) == ["429 once"]
+            assert [status(simulator, "bob@example.com") for _ in range(2)] == [429, 200]
+
+            await page.click("[data-do=heal]")
+            await page.until(f"{RULES}.includes('Nothing goes wrong')")
+            assert names(control) == []
+            assert await page.value(LINES) == ""
+            assert control.plan()["limits"]["max_recipients"] == 3, "as before"
+            assert page.complaints == []
+
+    with running() as simulator, simulator.control("shop") as control:
+        control.set_plan({"limits": {"max_recipients": 3}})
+        asyncio.run(people(simulator, control))
+
+
+def test_what_others_do_shows_on_an_open_page(tmp_path: Path) -> None:
+    """Rules that came over the API, mails as they come, and held answers, which a key lets go."""
+
+    async def look(simulator: Running, control: ControlClient) -> None:
+        async with a_page(tmp_path) as page:
+            await opened(page, simulator)
+            control.add_rules("hold once")
+            await page.until(f"{RULES}.includes('hold once')")
+            sent = asyncio.create_task(asyncio.to_thread(status, simulator, "ada@example.com"))
+            await page.until("document.querySelector('[data-do=release]')")
+            assert control.messages() == []
+
+            await page.press("r", "KeyR", text="r")
+            assert await sent == 200
+            await page.until("document.querySelector('#list .row .who')?.innerText === 'ada@example.com'")
+            await page.until("!document.querySelector('[data-do=release]')")
+            assert page.complaints == []
+
+    with running() as simulator, simulator.control("shop") as control:
+        control.make_account()
+        asyncio.run(look(simulator, control))
