@@ -1,4 +1,4 @@
-"""`python -m scenarios certify | replay | zoo | storms | search …`: what `simulator` runs under the same names, and more."""
+"""`python -m scenarios certify | replay | zoo | storms | search | outage …`: what `simulator` runs under the same names, and more."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ def run() -> None:
         from scenarios.simulation.byteless.command import search
 
         main.add_command(search)
+    if sys.argv[1:2] == ["outage"]:
+        from scenarios.simulation.two_designs import outage
+
+        main.add_command(outage)
     main()
 
 
