@@ -35,7 +35,7 @@ from simulator.provider.ledger import Attempt
 from simulator.provider.provider import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.webhooks import Reach
 from simulator.servers.options import Address, Options
-from simulator.servers.serve import Service
+from simulator.servers.service import Service
 
 PROVIDER_HOST = "10.0.0.1"
 HTTP_PORT = 8025

@@ -36,7 +36,7 @@ from simulator.cli.remote import (
 if TYPE_CHECKING:
     from simulator.client import ControlClient
     from simulator.provider.retention import Retention
-    from simulator.servers.serve import Service
+    from simulator.servers.service import Service
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -11,7 +11,7 @@ from simulator import __version__, logs
 from simulator.config import explain, explain_settings, warnings
 from simulator.provider.account import DEFAULT_ACCOUNT
 from simulator.servers.control import is_loopback
-from simulator.servers.serve import Service
+from simulator.servers.service import Service
 from simulator.servers.usual_webhook import Origin
 from simulator.store.opening import about
 

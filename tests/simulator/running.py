@@ -16,7 +16,7 @@ from simulator.client import ControlClient
 from simulator.clock import SystemClock
 from simulator.config import read_plan
 from simulator.servers.options import Address, Options
-from simulator.servers.serve import Service
+from simulator.servers.service import Service
 
 ANY_PORT = Address(host="127.0.0.1", port=0)
 #: How long a test waits for something that must come, in seconds.

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from simulator.clock import SystemClock
 from simulator.servers.options import Address, Options
-from simulator.servers.serve import Service
+from simulator.servers.service import Service
 from simulator.servers.smtp.session import SmtpSession
 from tests.benchmarks.servers.load import BODY, CONNECTIONS, SESSIONS
 from tests.simulator.servers.smtp.tap import Tap

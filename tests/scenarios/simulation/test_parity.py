@@ -25,7 +25,7 @@ from simulator.config import read_plan
 from simulator.provider.ledger import AttemptState
 from simulator.provider.provider import DEFAULT_ACCOUNT, Setup
 from simulator.servers.options import Address, Options
-from simulator.servers.serve import Service
+from simulator.servers.service import Service
 from tests.reference_sender.samples import parcel
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning", "ignore:unclosed:ResourceWarning")

@@ -24,6 +24,8 @@ from simulator.client import ControlClient
 from tests.simulator.receiver import Got, Receiver, receiving
 from tests.simulator.running import PATIENCE_S, Running, Seen, Sender, mail, request, running
 
+pytestmark = pytest.mark.xdist_group("accounts under load")
+
 HTTP_LINES, HTTP_ROUNDS = 4, 100
 SMTP_LINES, SMTP_ROUNDS = 3, 66
 #: Mails of each account on each wire; over HTTP each is sent twice.
