@@ -4,7 +4,7 @@
 
 Real processes: `simulator serve` with a plan of random faults, `reference-sender work` several times. Every second one
 worker is killed with SIGKILL and started again, until all mails are settled; the provider's ledger is the judge. Exit code 0:
-every mail was accepted exactly once and every row says so. PostgreSQL at MAILPROOF_POSTGRES_URL or localhost.
+every mail was accepted exactly once, every row says so, and no kill cost more repeats than it may. PostgreSQL at MAILPROOF_POSTGRES_URL or localhost.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,42 @@ RULES: tuple[str, ...] = (
     "lose answers by garble 1%",
     "slow 0.5 s 2%",
 )
+#: Mails that one worker has under way.
+CONCURRENCY = 16
+#: So many repeats a kill may cost, for each mail that its worker can have had under way.
+REPEATS_PER_KILL = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """Attempts at mails whose attempt before met no fault: nobody was left to read its answer, or it came too late."""
+
+    count: int
+    longest_s: float
+    """From such an attempt to the one that repeated it, at worst: how long a lost worker's mails wait."""
+
+
+def repeats_of(attempts: Iterable[Mapping[str, Any]]) -> Repeats:
+    """What the provider's faults do not explain, of attempts as the control API lists them, oldest first."""
+    waits: list[float] = []
+    last: dict[str, Mapping[str, Any]] = {}
+    for each in attempts:
+        before = last.get(each["key"])
+        last[each["key"]] = each
+        # Who is slow answers all the same.
+        if before is not None and all(rule.startswith("slow ") for rule in before["rules"]):
+            waits.append(
+                (
+                    datetime.fromisoformat(each["opened_at"]) - datetime.fromisoformat(before["opened_at"])
+                ).total_seconds()
+            )
+    return Repeats(count=len(waits), longest_s=max(waits, default=0.0))
+
+
+def longest_silence_s(attempts: Iterable[Mapping[str, Any]]) -> float:
+    """The longest time without a new attempt of anybody, between the first and the last one."""
+    began = sorted(datetime.fromisoformat(each["opened_at"]) for each in attempts)
+    return max(((after - before).total_seconds() for before, after in pairwise(began)), default=0.0)
 
 
 @dataclass
@@ -52,12 +90,21 @@ class Soak:
     states: dict[str, int] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     requests: int = 0
+    repeats: Repeats = Repeats(count=0, longest_s=0.0)
+    silent_s: float = 0.0
+    """The longest time in which the provider saw no new attempt."""
+
+    @property
+    def most_repeats(self) -> float:
+        """As many repeats as the kills may have cost."""
+        return REPEATS_PER_KILL * CONCURRENCY * self.kills
 
     @property
     def holds(self) -> bool:
-        """Whether every mail was accepted once, and every row says so."""
+        """Whether every mail was accepted once, every row says so, and no more was repeated than may be."""
         return (
-            self.verdict.get("accepted_once") == self.mails
+            self.repeats.count <= self.most_repeats
+            and self.verdict.get("accepted_once") == self.mails
             and self.verdict.get("valid") is True
             and self.states == {State.ACCEPTED.value: self.mails}
         )
@@ -70,7 +117,9 @@ class Soak:
         return (
             f"{self.mails:,} mails, {self.kills} kills, {self.seconds:.0f} s: "
             f"{self.verdict.get('accepted_once'):,} accepted exactly once, {wrong}; "
-            f"{self.requests:,} attempts at the provider; rows {self.states}"
+            f"{self.requests:,} attempts at the provider, {self.repeats.count:,} of them repeats that no fault explains "
+            f"(at most {self.most_repeats:,.0f}); a lost worker's mail waited {self.repeats.longest_s:.1f} s at worst, "
+            f"the provider was left alone for {self.silent_s:.1f} s at worst; rows {self.states}"
         )
 
 
@@ -111,7 +160,9 @@ def soak(
                     told.kills += 1
             told.seconds = time.monotonic() - began
             told.verdict = client.verdict(final=True)
-            told.requests = sum(1 for _ in client.attempts())
+            attempts = client.attempts()
+            told.requests, told.repeats = len(attempts), repeats_of(attempts)
+            told.silent_s = longest_silence_s(attempts)
         finally:
             for process in running:
                 process.kill()
@@ -145,7 +196,7 @@ def _worker(place: str, url: str, lease_s: float, number: int) -> subprocess.Pop
     told = {
         "OUTBOX_DATABASE_URL": place,
         "PROVIDER_URL": url,
-        "OUTBOX_CONCURRENCY": "16",
+        "OUTBOX_CONCURRENCY": str(CONCURRENCY),
         "OUTBOX_LEASE_S": f"{lease_s:g}",
         "OUTBOX_TOTAL_TIMEOUT_S": f"{lease_s / 2:g}",
         "OUTBOX_POLL_S": "0.2",
