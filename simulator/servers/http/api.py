@@ -14,9 +14,10 @@ from simulator.provider.api import PATHS
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider
 from simulator.servers.http.batch import hand_in_batch
-from simulator.servers.http.connection import HttpLine, Visitor
+from simulator.servers.http.connection import Visitor
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import read_head
+from simulator.servers.http.line import HttpLine
 from simulator.servers.http.lookup import look_up
 from simulator.servers.http.quick import QuickDesk, TellWhenKept
 from simulator.servers.http.secure import SecureVisitor

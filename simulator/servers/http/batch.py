@@ -13,9 +13,9 @@ from simulator.provider.answer import Accepted, Answer, InTurn, Refused, Reply, 
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.message import Submission
 from simulator.provider.provider import Detail
-from simulator.servers.http.connection import HttpLine
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import Head, read_head
+from simulator.servers.http.line import HttpLine
 from simulator.servers.http.sending import LARGE_BODY_BYTES, all_said, detail_of, take_in
 
 

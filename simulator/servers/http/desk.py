@@ -13,7 +13,7 @@ from simulator.dialects.native.ratelimit import rate_fields
 from simulator.provider.answer import Answer, HangUp, InTurn, Reply, Words
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.provider import DEFAULT_ACCOUNT, Detail, Provider, Verdict
-from simulator.servers.http.connection import HttpLine
+from simulator.servers.http.line import HttpLine
 from simulator.servers.http.voice import BodyVoice, HttpVoice
 from simulator.servers.wire import Wire
 from simulator.store import StoreError

@@ -10,9 +10,9 @@ from simulator.dialects.native.lookup import found, read_query
 from simulator.provider.answer import Answer, Refused, Reply, with_words
 from simulator.provider.ledger import Attempt
 from simulator.provider.lookup import Query
-from simulator.servers.http.connection import HttpLine
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import read_head
+from simulator.servers.http.line import HttpLine
 from simulator.servers.http.sending import all_said
 
 #: More members of a query string than this are nobody's look-up.

@@ -10,7 +10,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from simulator.provider.answer import CertificateFlaw
 from simulator.servers.encryption import Encryption
-from simulator.servers.http.connection import HttpLine, Visitor
+from simulator.servers.http.connection import Visitor
+from simulator.servers.http.line import HttpLine
 from simulator.servers.tls import Tls
 
 _log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.message import Submission
 from simulator.provider.provider import Detail
 from simulator.servers.http.body import coding_of, decoded, read_body
-from simulator.servers.http.connection import HttpLine
 from simulator.servers.http.desk import Desk
 from simulator.servers.http.head import Head, read_head
+from simulator.servers.http.line import HttpLine
 
 #: Bodies from this size on are parsed in a thread: nobody else should wait for them.
 LARGE_BODY_BYTES = 256 * 1024

@@ -14,7 +14,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from simulator.clock import Clock
-from simulator.servers.http.connection import KEEP_ALIVE_S, Door, HttpLine, Visitor
+from simulator.servers.http.connection import KEEP_ALIVE_S, Door, Visitor
+from simulator.servers.http.line import HttpLine
 from simulator.servers.http.quick import QuickDesk
 from simulator.servers.http.secure import SecureVisitor
 from simulator.servers.tls import Tls

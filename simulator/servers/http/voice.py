@@ -14,7 +14,7 @@ from simulator.dialects.script import Script
 from simulator.provider.answer import Accepted, Refused, Reply, Results, Words
 from simulator.provider.batch import OF_ALL, UNTOLD
 from simulator.provider.dress import Dress, Listed, Odd
-from simulator.servers.http.connection import HttpLine
+from simulator.servers.http.line import HttpLine
 
 
 class HttpVoice:

@@ -6,15 +6,14 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulator.servers.http import connection
-from tests.simulator.running import PATIENCE_S, Running, Sender, ask, mail, request, running
-from tests.simulator.servers.http.provider import SEND, accepted, is_yes, plan, the_attempt
+from tests.simulator.running import Running, Sender, ask, mail, request
+from tests.simulator.servers.http.provider import SEND, accepted, is_yes, plan
 
 #: What requests are made of, whole and broken.
 PIECES = [
@@ -64,14 +63,6 @@ def test_a_sender_may_leave_at_any_byte(simulator: Running, cut: int, how: str) 
 
     assert is_yes(ask(simulator, request(mail(), key="another")))
     assert accepted(simulator) == 1
-
-
-def test_an_answer_behind_which_the_line_closes_was_told_whole(simulator: Running) -> None:
-    """A sender that asks for `Connection: close` hears all of it; the attempt says so."""
-    seen = ask(simulator, request(mail(), headers={"Connection": "close"}))
-
-    assert seen.status == 200
-    assert the_attempt(simulator)["sent"] == "complete"
 
 
 def test_a_head_of_too_many_lines_is_refused(simulator: Running) -> None:
@@ -253,53 +244,6 @@ def test_framing_may_be_most_of_a_long_body(simulator: Running) -> None:
     assert is_yes(ask(simulator, CHUNKED + chunks + b"0\r\n\r\n"))
 
 
-UPGRADE = SEND.replace(
-    b"\r\n", b"\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AA\r\nUpgrade: h2c\r\n", 1
-)
-HEAD_BYTES = UPGRADE.index(b"\r\n\r\n") + 4
-
-
-@pytest.mark.parametrize("cut", [0, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 5, len(UPGRADE) - 1])
-def test_a_sender_that_would_rather_speak_http_2_is_served(simulator: Running, cut: int) -> None:
-    """RFC 9110, section 7.8: its wish may be ignored, its body may not. curl and Java ask so by themselves."""
-    with Sender(simulator.http) as sender:
-        for _ in range(2):
-            sender.say(UPGRADE[:cut])
-            until_read(simulator)
-            assert is_yes(sender.say(UPGRADE[cut:]).see())
-        assert is_yes(sender.say(SEND).see())
-    with Sender(simulator.http) as sender:
-        sender.say(UPGRADE + SEND + UPGRADE)
-        assert [is_yes(sender.see()) for _ in range(3)] == [True] * 3
-
-
-def test_the_body_of_a_request_that_asks_for_another_protocol_is_no_request(simulator: Running) -> None:
-    """What is smuggled in there is a body that is not JSON."""
-    smuggled = request(SEND, headers={"Connection": "upgrade", "Upgrade": "websocket"})
-    at = smuggled.index(b"\r\n\r\n") + 4
-    with Sender(simulator.http) as sender:
-        sender.say(smuggled[:at])
-        until_read(simulator)
-        assert sender.say(smuggled[at:]).see().status == 400
-        assert is_yes(sender.say(request(mail(), key="next")).see())
-    assert accepted(simulator) == 1
-
-
-def test_a_body_in_chunks_is_read_where_another_protocol_is_asked_for(simulator: Running) -> None:
-    head = CHUNKED.replace(b"Host", b"Connection: upgrade\r\nUpgrade: h2c\r\nHost")
-    with Sender(simulator.http) as sender:
-        assert is_yes(sender.say(head + CHUNKS + b"\r\n").see())
-        seen = sender.say(head + b"no chunk\r\n").see()
-        assert (seen.status, seen.headers["connection"]) == (400, "close")
-
-
-def test_thousands_of_wishes_for_another_protocol_at_once_harm_nobody(simulator: Running) -> None:
-    wish = b"GET /v1/emails/x HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"
-    with Sender(simulator.http) as sender:
-        sender.say(wish * 1_200)
-        assert [sender.see().status for _ in range(1_200)] == [404] * 1_200
-
-
 def test_a_sender_of_http_1_0_hears_no_100(simulator: Running) -> None:
     """RFC 9110, section 10.1.1: it would take it for the answer."""
     head, _, body = SEND.partition(b"\r\n\r\n")
@@ -327,60 +271,3 @@ def test_any_bytes_are_answered_or_waited_for(
 
     assert accepted(simulator) <= stream.count(b"POST /v1/emails")
     assert is_yes(ask(simulator, request(mail(), key="after")))
-
-
-# --- whoever does not read --------------------------------------------------------------------------
-
-READ_ALOUD = request(method="GET", path="/_simulator/v1/openapi.json")
-LOOK_UP = request(method="GET", path="/v1/emails?message_id=nobody")
-
-
-@pytest.mark.parametrize(
-    "said",
-    [LOOK_UP, READ_ALOUD, SEND, request(mail())],
-    ids=["look-ups", "long answers", "replays", "mails"],
-)
-def test_who_never_reads_an_answer_is_left(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may ask for ever and take nothing: what waits to go out has a bound, and so has its patience with us."""
-    monkeypatch.setattr("simulator.servers.wire.UNREAD_S", 0.3)
-    with running() as simulator, deaf(simulator) as line:
-
-        def look() -> None:
-            visitors = list(simulator.service._http._here)
-            to_go_out = sum(visitor.transport.get_write_buffer_size() for visitor in visitors)
-            assert to_go_out < 1024 * 1024, "what waits to go out is collected without end"
-            assert sum(len(each.pipeline) for each in visitors) < 10_000, "requests are collected without end"
-
-        with pytest.raises(ConnectionError):
-            says_on(line, said * (1 + 16_384 // len(said)), look)
-
-
-@pytest.mark.parametrize("said", [SEND, READ_ALOUD], ids=["mail", "long answer"])
-def test_a_closed_connection_that_is_not_read_is_left(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer that closes it is as little waited for."""
-    monkeypatch.setattr("simulator.servers.wire.UNREAD_S", 0.3)
-    closing = said.replace(b"Host:", b"Connection: close\r\nHost:")
-    with running() as simulator, deaf(simulator) as line:
-        line.sendall(said * 500 + closing)
-        with pytest.raises(ConnectionError):
-            says_on(line, b"x" * 16_384)
-
-
-def says_on(line: socket.socket, said: bytes, look: Callable[[], None] = lambda: None) -> None:
-    """Say the same for ever, and read nothing."""
-    while True:
-        line.sendall(said)
-        look()
-
-
-def deaf(simulator: Running) -> socket.socket:
-    """Return a connection on which hardly anything is under way that its sender does not read."""
-    server = simulator.service._http._server
-    assert server is not None
-    # What is accepted there has as small a buffer.
-    server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-    line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    line.settimeout(PATIENCE_S)
-    line.connect(simulator.http)
-    return line
