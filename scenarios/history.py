@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from scenarios.mail import bare
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.batch import OF_ALL, UNTOLD
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
 
 Answer = TypeVar("Answer")

@@ -8,13 +8,14 @@ from datetime import datetime
 from itertools import islice
 from typing import Self
 
+from simulator.provider.acceptance import LIGHT_RECIPIENTS
 from simulator.provider.aftermath import Aftermath
 from simulator.provider.api import ApiRules
 from simulator.provider.batch import BatchRules
 from simulator.provider.clock import AccountClock
 from simulator.provider.greylist import Greylist, GreylistState
 from simulator.provider.idempotency import KeyRules, Keys
-from simulator.provider.ledger import LIGHT_RECIPIENTS, Attempt, AttemptState, Decision, Ledger, NoPast, Past
+from simulator.provider.ledger import Attempt, AttemptState, Decision, Ledger, NoPast, Past
 from simulator.provider.limiter import Limiter
 from simulator.provider.limits import Limit, Limits, limits_on_throughput
 from simulator.provider.magic import Magic, MagicState

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.events import (
     PUSHED_KEPT,
     Event,
@@ -22,7 +23,6 @@ from simulator.provider.events import (
 )
 from simulator.provider.events import TOPIC as PUSHED
 from simulator.provider.fate import Destiny, Fate, suppressed
-from simulator.provider.ledger import Acceptance
 from simulator.provider.notes import Noted, Notes
 from simulator.provider.suppression import TOPIC as SUPPRESSION
 from simulator.provider.suppression import Suppression, Suppressions, suppression_from

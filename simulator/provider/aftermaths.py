@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.account import Account
 from simulator.provider.directory import Directory
 from simulator.provider.events import Event
-from simulator.provider.ledger import Acceptance
 from simulator.provider.notes import Noted
 from simulator.provider.notices import Notice
 from simulator.provider.telling import moment_of, tell

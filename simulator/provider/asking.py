@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Answer
 from simulator.provider.detail import NOTHING_NEW
 from simulator.provider.directory import Directory
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.ledger import Attempt
 from simulator.provider.lookup import PLAIN, Query, View, look
 from simulator.provider.striking import Striking
 

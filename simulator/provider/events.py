@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from simulator.provider.acceptance import Acceptance, weight_of
 from simulator.provider.fate import Happening, MtaReply, Step, timeline
-from simulator.provider.ledger import Acceptance, weight_of
 
 #: So many events of an account are kept for whoever asks; older ones are gone.
 KEPT = 10_000

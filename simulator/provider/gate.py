@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.account import Account
 from simulator.provider.answer import Reason, Refused, RetryAfter, RetryAfterKind
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.ledger import Attempt
 from simulator.provider.limiter import Excess, Occasion, refusal
 from simulator.provider.limits import Scope
 from simulator.provider.message import Submission

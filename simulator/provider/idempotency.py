@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Reason, Words
-from simulator.provider.ledger import Acceptance, Ledger, number_of
+from simulator.provider.ledger import Ledger, number_of
 
 #: Where a key is looked for.
 CARRIERS = ("header", "body", "either")

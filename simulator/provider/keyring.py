@@ -9,6 +9,7 @@ import dataclasses
 from datetime import datetime
 
 from simulator.provider import kept
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.account import Account
 from simulator.provider.answer import (
     Accepted,
@@ -24,7 +25,7 @@ from simulator.provider.answer import (
     words_of,
 )
 from simulator.provider.idempotency import Conflict, Fresh, Kept, Outstanding, Replay
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.ledger import Attempt
 
 
 def ask(

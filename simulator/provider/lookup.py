@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from simulator.provider.ledger import Acceptance, Ledger
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

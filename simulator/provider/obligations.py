@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance
 
 
 class Reported(StrEnum):

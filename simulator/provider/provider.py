@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from simulator.provider import keyring
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.account import DEFAULT_ACCOUNT, Account, Setup
 from simulator.provider.advising import Advising
 from simulator.provider.aftermaths import Aftermaths
@@ -30,7 +31,7 @@ from simulator.provider.events import Event
 from simulator.provider.foretold import Foretold
 from simulator.provider.holding import Holding
 from simulator.provider.journal import Record
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, NoPast, Past, Sent
+from simulator.provider.ledger import Attempt, AttemptState, NoPast, Past, Sent
 from simulator.provider.lookup import PLAIN, Query, View
 from simulator.provider.message import Submission
 from simulator.provider.meters import Standing

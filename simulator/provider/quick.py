@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.account import DEFAULT_ACCOUNT, Account
 from simulator.provider.advising import Advising
 from simulator.provider.answer import Accepted, spoken
@@ -19,7 +20,7 @@ from simulator.provider.directory import Directory
 from simulator.provider.foretold import Foretold
 from simulator.provider.idempotency import Fresh
 from simulator.provider.keyring import yes
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Sent
+from simulator.provider.ledger import Attempt, AttemptState, Sent
 from simulator.provider.message import Submission, mail_to
 from simulator.provider.submissions import STAGES_AFTER_BOOKING, Submissions, check
 

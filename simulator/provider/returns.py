@@ -14,9 +14,9 @@ from email.utils import format_datetime
 from enum import StrEnum
 from typing import Any
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.events import Event
 from simulator.provider.fate import Happening
-from simulator.provider.ledger import Acceptance
 from simulator.provider.message import DsnRecipient, header
 
 HOSTNAME = "mail.simulator.test"

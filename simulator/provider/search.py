@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from simulator.provider.ledger import Acceptance, Attempt
+    from simulator.provider.acceptance import Acceptance
+    from simulator.provider.ledger import Attempt
 
 Found = TypeVar("Found")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from simulator.provider import keyring
+from simulator.provider.acceptance import Acceptance, message_name
 from simulator.provider.account import Account
 from simulator.provider.advising import Advising
 from simulator.provider.aftermaths import Aftermaths
@@ -24,7 +25,7 @@ from simulator.provider.directory import Directory
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.foretold import Foretold
 from simulator.provider.holding import Holding
-from simulator.provider.ledger import Acceptance, Attempt, Booked, message_name
+from simulator.provider.ledger import Attempt, Booked
 from simulator.provider.message import Submission, digest
 from simulator.provider.plan import wire_of
 from simulator.provider.striking import Striking

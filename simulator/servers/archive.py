@@ -14,7 +14,8 @@ from itertools import takewhile
 from typing import TypeVar
 
 from simulator.dialects.native.letter import message_of
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Decision
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt, AttemptState, Decision
 from simulator.provider.obedience import Obedience, judge_obedience
 from simulator.provider.obligations import Judgement, judge
 from simulator.provider.provider import Account, Provider

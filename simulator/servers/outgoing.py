@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from simulator.clock import Clock
-from simulator.provider.ledger import Acceptance
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.provider import Provider, Setup
 from simulator.provider.webhooks import Reach, TargetError, WebhookRules, check_target
 from simulator.servers.alarms import Alarms

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from simulator import __version__
 from simulator.clock import Clock
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.deliveries import Delivery, Schedule, Try, keyed
 from simulator.provider.events import Event
-from simulator.provider.ledger import Acceptance
 from simulator.provider.notices import Notice, notice_of
 from simulator.provider.provider import Account, Setup
 from simulator.provider.returns import ReturnMail, ReturnRules, compose, report_of

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from simulator.provider.ledger import Acceptance, Attempt, Decision
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt, Decision
 from simulator.provider.provider import Record
 from simulator.provider.search import PAGE, AttemptSearch, Page, Search
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Acceptance, Attempt, Booked, Decided, Decision, Named, Tried, Wiped
+from simulator.provider.ledger import Attempt, Booked, Decided, Decision, Named, Tried, Wiped
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Record

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.clock import ClockMoved
-from simulator.provider.ledger import Acceptance, Attempt, Booked, Decided, Decision, Tried, Wiped
+from simulator.provider.ledger import Attempt, Booked, Decided, Decision, Tried, Wiped
 from simulator.provider.provider import Record
 from simulator.provider.retention import FOR_EVER, PER_MAIL, Retention
 from simulator.provider.search import PAGE, AttemptSearch, Page, Search, bare, folded, page_of

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from simulator.provider.ledger import WINDOW, Acceptance, Attempt, Booked, Decided, Decision, Named, Tried
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import WINDOW, Attempt, Booked, Decided, Decision, Named, Tried
 from simulator.provider.provider import Record
 from simulator.provider.search import PAGE, AttemptSearch, Page, Search, bare
 from simulator.store import StoreError

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from simulator.provider.ledger import INDEXED_CHARS, Acceptance, Attempt
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import INDEXED_CHARS, Attempt
 from simulator.provider.search import AttemptSearch, Page, Search, bare, folded, page_of
 from simulator.store.entries import clean
 

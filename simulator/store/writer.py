@@ -9,7 +9,8 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt
 from simulator.provider.retention import PER_MAIL, Retention
 from simulator.store.entries import (
     BOOKED,

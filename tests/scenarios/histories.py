@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from scenarios.checks import Policy
 from scenarios.history import History, Said, Try
-from simulator.provider.ledger import Acceptance
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.obligations import Obligation, Reported
 from tests.scenarios.made import at, copy
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from scenarios.history import History, Said, Try
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 
 from scenarios import checks, gate
 from scenarios.history import History, Said, Try
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Reported
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

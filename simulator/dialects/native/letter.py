@@ -32,8 +32,8 @@ from simulator.dialects.native.fields import (
     text,
 )
 from simulator.dialects.native.heading import Mailbox
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Reason
-from simulator.provider.ledger import Acceptance
 from simulator.provider.message import LINE_CHARS, Form
 
 LETTER_KEYS = frozenset(

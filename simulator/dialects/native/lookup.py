@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.dialects.native.answers import rejected
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Reason, Refused, Reply
-from simulator.provider.ledger import Acceptance
 from simulator.provider.lookup import Query
 
 #: Parameter -> what a query calls it.

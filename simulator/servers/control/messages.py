@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from simulator import shapes
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance
 from simulator.provider.message import Dsn
 from simulator.provider.provider import Account
 from simulator.provider.search import Search

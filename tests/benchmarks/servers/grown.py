@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from simulator.client import ControlClient
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked, Sent, Tried
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt, AttemptState, Booked, Sent, Tried
 from simulator.provider.provider import Record
 from simulator.store.sqlite import SqliteStore
 from tests.benchmarks.servers import load

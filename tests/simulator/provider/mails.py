@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Refused
 from simulator.provider.fate import Fate
 from simulator.provider.faults import Fault
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.ledger import Acceptance, Attempt, Sent
+from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.limits import Limits
 from simulator.provider.message import Submission, from_bytes
 from simulator.provider.plan import Plan

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import Reason, Reply, Words
 from simulator.provider.idempotency import (
     CARRIERS,
@@ -20,7 +21,6 @@ from simulator.provider.idempotency import (
     Outstanding,
     Replay,
 )
-from simulator.provider.ledger import Acceptance
 from tests.simulator.provider.mails import NOW, acceptance, after
 
 RULES = KeyRules(window_s=60)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Fate
-from simulator.provider.ledger import Acceptance, Ledger, message_name
+from simulator.provider.ledger import Ledger
 from simulator.provider.search import Search
 from tests.simulator.provider.mails import ANN, BOB, acceptance, after
 
@@ -49,13 +50,6 @@ def test_equal_ledgers_give_equal_lines() -> None:
     assert lines == list(ledger().dump())
     assert len(lines) == 3
     assert '"fate":"dropped"' in lines[2]
-
-
-def test_names_follow_from_seed_account_and_number() -> None:
-    names = {message_name(seed, account, n) for seed in (0, 1) for account in ("a", "b") for n in (1, 2)}
-
-    assert len(names) == 8
-    assert message_name(0, "a", 1) == message_name(0, "a", 1)
 
 
 # --- the window -------------------------------------------------------------------------------------

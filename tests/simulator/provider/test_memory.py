@@ -14,7 +14,8 @@ import pytest
 
 from simulator.config import read_plan
 from simulator.provider import counts, events, greylist, limiter, occasions
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt
 from simulator.provider.message import from_bytes, mail_to, short_name
 from simulator.provider.provider import Provider
 from tests.simulator.provider.mails import after, booked, provider, send

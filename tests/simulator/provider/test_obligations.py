@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.fate import Destiny, Fate
-from simulator.provider.ledger import Acceptance
 from simulator.provider.obligations import Obligation, Reported, judge
 from tests.simulator.provider.mails import ANN, BOB, acceptance
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.provider import counts
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import (
     Accepted,
     InTurn,
@@ -30,7 +31,7 @@ from simulator.provider.faults import (
     ReplyWith,
 )
 from simulator.provider.idempotency import KeyRules
-from simulator.provider.ledger import Acceptance, AttemptState, Booked, NoPast, Tried
+from simulator.provider.ledger import AttemptState, Booked, NoPast, Tried
 from simulator.provider.limits import Limits
 from simulator.provider.notes import Noted
 from simulator.provider.obligations import Obligation

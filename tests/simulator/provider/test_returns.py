@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.events import Event, events_of, pushed
 from simulator.provider.fate import Destiny, Fate, Happening, suppressed
-from simulator.provider.ledger import Acceptance
 from simulator.provider.message import Dsn, DsnRecipient
 from simulator.provider.returns import FULL_BYTES, Report, ReturnMail, ReturnRules, compose, report_of
 from tests.simulator.provider.mails import ANN, BOB, NOW, acceptance, after

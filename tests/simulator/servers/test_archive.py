@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt, AttemptState
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Account, Provider
 from simulator.provider.search import AttemptSearch, Page, Search

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from simulator.provider.ledger import Acceptance
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.provider import Provider, Setup
 from simulator.servers import recall
 from simulator.store import StoreError

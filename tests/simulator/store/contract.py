@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.clock import ClockMoved
 from simulator.provider.fate import Destiny, Fate
-from simulator.provider.ledger import Acceptance, Booked, Tried, Wiped
+from simulator.provider.ledger import Booked, Tried, Wiped
 from simulator.provider.message import LONG_NAME_CHARS
 from simulator.provider.notes import Noted
 from simulator.provider.provider import Record

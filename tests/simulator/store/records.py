@@ -6,18 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.answer import RefusedRecipient
 from simulator.provider.fate import Destiny, Fate
-from simulator.provider.ledger import (
-    Acceptance,
-    Attempt,
-    AttemptState,
-    Booked,
-    Decided,
-    Decision,
-    Sent,
-    Tried,
-)
+from simulator.provider.ledger import Attempt, AttemptState, Booked, Decided, Decision, Sent, Tried
 from simulator.provider.obligations import Obligation, Reported
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)

@@ -20,7 +20,8 @@ from scenarios.simulation.byteless.outbox import Shelf
 from scenarios.simulation.profiles import TIMES
 from scenarios.simulation.world import BEGIN, HTTP_PORT, SMTP_PORT
 from simulator.config import read_plan
-from simulator.provider.ledger import Acceptance, Attempt
+from simulator.provider.acceptance import Acceptance
+from simulator.provider.ledger import Attempt
 from simulator.provider.provider import DEFAULT_ACCOUNT, Provider, Setup
 from tests.reference_sender.samples import parcel
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from simulator.config import read_plan
 from simulator.driven import Waiter
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.faults import (
     Fault,
     GarbleTheReply,
@@ -26,7 +27,7 @@ from simulator.provider.faults import (
     SlowDown,
     TruncateTheReply,
 )
-from simulator.provider.ledger import Acceptance, Attempt, AttemptState, Booked
+from simulator.provider.ledger import Attempt, AttemptState, Booked
 from simulator.provider.limits import Limits
 from simulator.provider.plan import Plan
 from simulator.provider.provider import Provider, Setup
