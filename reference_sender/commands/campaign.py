@@ -14,7 +14,8 @@ import click
 from reference_sender.audience import Audience, CsvFile, JsonLines, Query
 from reference_sender.campaigns import Runner, rehearse
 from reference_sender.commands.enqueue import parameters_from
-from reference_sender.commands.frame import SetUpError, moment_of, opened, with_options
+from reference_sender.commands.frame import Number, SetUpError, moment_of, opened, with_options
+from reference_sender.commands.lines import TEN_YEARS_S
 from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import Mailbox, check_name
@@ -83,14 +84,12 @@ def campaign() -> None:
     show_default=True,
     help="What kind of mail it is.",
 )
-@click.option("--over", "over_s", type=click.FloatRange(min=0), help="Spread it over so many seconds.")
-@click.option(
-    "--per-hour", type=click.FloatRange(min=0, min_open=True), help="At most so many mails an hour."
-)
+@click.option("--over", "over_s", type=Number(min=0, max=TEN_YEARS_S), help="Spread it over so many seconds.")
+@click.option("--per-hour", type=Number(min=0.0001), help="At most so many mails an hour.")
 @click.option(
     "--ends-in",
     "ends_in_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True, max=TEN_YEARS_S),
     help="Seconds after which what is left is not sent.",
 )
 @click.option(

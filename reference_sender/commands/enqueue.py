@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from reference_sender.clock import SystemClock
-from reference_sender.commands.frame import SetUpError, moment_of, opened, sentences, with_options
+from reference_sender.commands.frame import Number, SetUpError, moment_of, opened, sentences, with_options
 from reference_sender.commands.lines import TEN_YEARS_S, answer_lines, put
 from reference_sender.log import JsonLog
 from reference_sender.message import Attachment, Mail
@@ -79,7 +79,7 @@ from reference_sender.wiring import Parts
 @click.option(
     "--expires-in",
     "expires_in_s",
-    type=click.FloatRange(min=0, min_open=True, max=TEN_YEARS_S),
+    type=Number(min=0, min_open=True, max=TEN_YEARS_S),
     help="Seconds after which it is not worth sending [those of the class].",
 )
 @click.option("--depends-on", help="The event key of a mail that must be accepted before.")
@@ -173,12 +173,16 @@ def enqueue_command(
             click.echo(f"{key} is not sent to {address}, who is on the suppression list")
 
 
+#: More mails than any table holds: what is meant by more is no cap, and that is said by leaving it out.
+_MOST_CAP = 1_000_000_000
+
+
 def cap_of(most: int | None) -> QueueCap | None:
     """The queue cap that was set, if any."""
     if most is None:
         return None
-    if most < 1:
-        raise InvalidSettings(f"OUTBOX_QUEUE_CAP is {most}; it must be at least 1 mail")
+    if not 1 <= most <= _MOST_CAP:
+        raise InvalidSettings(f"OUTBOX_QUEUE_CAP is {most}; it must be from 1 to {_MOST_CAP:,} mails")
     return QueueCap(most)
 
 

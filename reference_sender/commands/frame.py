@@ -5,6 +5,7 @@ Must not hold: any command.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,16 @@ OPERATOR = Option(
     envvar="OUTBOX_OPERATOR",
     help="Who you are, for the access log [the name of your account on this machine].",
 )
+
+
+class Number(click.FloatRange):
+    """A number within a range. What is no number (`nan`) is in none, though every comparison with a bound lets it pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 class SetUpError(click.ClickException):

@@ -205,7 +205,9 @@ def _walked(
 @with_options(DATABASE)
 @click.option("--mail", "word", help="Of these mails only: event key, Message-ID, provider id or #number.")
 @click.option("--by", "operator", help="Of this operator only.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="So many of them.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000_000), default=100, show_default=True, help="So many of them."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
 @click.pass_obj
 def accesses(
@@ -217,7 +219,8 @@ def accesses(
         if word is not None:
             # The log outlives the mails; a number is still good then.
             number = word.removeprefix("#")
-            ids = [int(number)] if number.isdigit() else [each.id for each in store.histories(word)]
+            known = number.isascii() and number.isdigit() and len(number) < 19  # as in `Histories`
+            ids = [int(number)] if known else [each.id for each in store.histories(word)]
         found = store.accesses(email_ids=ids, limit=limit, operator=operator)
         if not found and not as_json:
             click.echo("nobody has looked")

@@ -53,7 +53,9 @@ def _answer(
 ) -> dict[str, Any]:
     try:
         # Said outright: bytes alone would be guessed to be UTF-16 or UTF-32 by their first ones.
-        request = json.loads(line.decode("utf-8"))
+        request = json.loads(line.decode("utf-8"), object_pairs_hook=_each_once)
+    except _Twice as error:
+        return _wrong(str(error))
     except UnicodeDecodeError as error:
         return _wrong(f"the line is not UTF-8: byte {error.start + 1} of it is 0x{line[error.start]:02x}")
     except json.JSONDecodeError as error:
@@ -79,6 +81,19 @@ def _answer(
         return _wrong(str(error))
 
 
+class _Twice(Exception):
+    """A field stands in an object more than once, and nobody can know which one was meant (RFC 8259, section 4)."""
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in members:
+        if name in found:
+            raise _Twice(f"the field {name!r} is there twice; give it once")
+        found[name] = value
+    return found
+
+
 def _answer_enqueue(
     parts: Parts, store: Store, templates: Templates, cap: QueueCap | None, request: dict[str, Any]
 ) -> dict[str, Any]:
@@ -87,9 +102,7 @@ def _answer_enqueue(
     key, priority = request.get("key"), request.get("priority")
     if not isinstance(key, str) or not key:
         return _wrong('"key" must be a string that names the event')
-    if priority is not None and not (
-        isinstance(priority, int) and not isinstance(priority, bool) and -(2**31) <= priority < 2**31
-    ):
+    if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
         return _wrong('"priority" must be a whole number')
     for name in ("expires_in_s", "send_in_s"):
         seconds = request.get(name)

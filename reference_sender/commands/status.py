@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
+from reference_sender.commands.frame import OPERATOR, Number, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_count, spelled_s
 from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
@@ -60,7 +60,7 @@ _NEWS_S = 86_400.0
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=2.0,
     show_default=True,
     help="With --watch: seconds between two looks.",

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import click
 
-from reference_sender.commands.frame import OPERATOR, moment_of, opened, operator_of, with_options
+from reference_sender.commands.frame import OPERATOR, Number, moment_of, opened, operator_of, with_options
 from reference_sender.commands.spelling import spelled_s
 from reference_sender.option_table import DATABASE
 from reference_sender.outbox.store import Store
@@ -40,9 +40,7 @@ def suppress() -> None:
     show_default=True,
     help="Why.",
 )
-@click.option(
-    "--days", type=click.FloatRange(min=0, min_open=True, max=36_500), help="For so long [for ever]."
-)
+@click.option("--days", type=Number(min=0, min_open=True, max=36_500), help="For so long [for ever].")
 @click.pass_obj
 def add(
     parts: Parts,

@@ -58,6 +58,10 @@ class Enqueued:
     """A row was there already, and its mail is another one than this. What is there stays and is sent."""
 
 
+#: What the column `priority` holds on every database: 32 bits.
+LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
     """How a mail is to be treated, besides what it says."""
@@ -84,7 +88,11 @@ class Manner:
         object.__setattr__(self, "mail_class", MailClass(self.mail_class))  # also where it came as a text
 
     def check(self, key: str) -> None:
-        """Raise `InvalidMail` for names that are none, and for a mail that would wait for itself."""
+        """Raise `InvalidMail` for names that are none, a priority beyond its column, and a mail that would wait for itself."""
+        if self.priority is not None and not LEAST_PRIORITY <= self.priority <= MOST_PRIORITY:
+            raise InvalidMail(
+                f"priority is {self.priority}; it must be from {LEAST_PRIORITY} to {MOST_PRIORITY}"
+            )
         for what, name in (("depends_on", self.depends_on), ("ordering_key", self.ordering_key)):
             check_name(name, what)
         check_name(self.slot, "slot")

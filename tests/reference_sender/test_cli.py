@@ -212,7 +212,7 @@ def test_the_process_answers_each_line_with_one(url: str) -> None:
         (MAIL | {"text": "\ud800"}, "half character"),
         (MAIL | {"attachments": [{"filename": "a", "content": "%"}]}, "base64"),
         (MAIL | {"priority": "high"}, '"priority"'),
-        (MAIL | {"priority": 2**40}, '"priority"'),
+        (MAIL | {"priority": 2**40}, "priority is 1099511627776; it must be from"),
         (MAIL | {"expires_in_s": "soon"}, '"expires_in_s"'),
         (MAIL | {"expires_in_s": 1e300}, "ten years"),
     ],
@@ -367,8 +367,17 @@ def test_whatever_is_asked_wrongly_is_one_sentence(
         (["purge", "--keep", "words=soon"], {}, "--keep gives words 'soon'; it must be a number of days"),
         (["purge", "--operator", "x" * 65], {}, "--operator must be a name of at most 64 characters"),
         (["purge"], {"OUTBOX_OPERATOR": "x" * 65}, "OUTBOX_OPERATOR must be a name of at most 64"),
-        (["enqueue", "--queue-cap", "0", "--jsonl"], {}, "--queue-cap is 0; it must be at least 1 mail"),
+        (
+            ["enqueue", "--queue-cap", "0", "--jsonl"],
+            {},
+            "--queue-cap is 0; it must be from 1 to 1,000,000,000 mails",
+        ),
         (["webhooks", "--listen", "x"], {}, "--listen is 'x'; it must be HOST:PORT"),
+        (
+            ["enqueue", "--queue-cap", "9" * 23, "--jsonl"],
+            {},
+            f"--queue-cap is {'9' * 23}; it must be from 1",
+        ),
     ],
 )
 def test_a_bad_value_is_called_as_it_was_given(
@@ -380,6 +389,30 @@ def test_a_bad_value_is_called_as_it_was_given(
     done = CliRunner().invoke(cli, arguments, env=environment)
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert done.stderr.startswith(f"reference-sender: {words}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["enqueue", "--expires-in", "nan"],
+        ["suppress", "add", "ann@example.com", "--days", "nan"],
+        ["status", "--watch", "--every", "nan"],
+        ["campaign", "create", "news", "--over", "nan"],
+        ["campaign", "create", "news", "--over", "1e9"],
+        ["campaign", "create", "news", "--per-hour", "1e-9"],
+        ["campaign", "create", "news", "--ends-in", "1e308"],
+        ["accesses", "--limit", "9" * 20],
+    ],
+)
+def test_a_number_beyond_every_calendar_and_column_is_refused_before_it_is_used(
+    url: str, arguments: list[str]
+) -> None:
+    """What is no number is within no range, though it is not less than any bound."""
+    call(url, "init")
+    done = CliRunner().invoke(cli, arguments, env={"OUTBOX_DATABASE_URL": url})
+    assert done.exit_code == 2
+    assert f"Invalid value for '{arguments[-2]}'" in done.stderr
+    assert "is not a number" in done.stderr or "is not in the range" in done.stderr
 
 
 def test_a_pipe_is_not_read_for_ever(url: str, tmp_path: Path) -> None:

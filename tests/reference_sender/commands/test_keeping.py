@@ -114,6 +114,9 @@ def test_the_log_is_shown_newest_first_and_by_mail_also_when_the_mail_is_gone(ou
         )
     outbox.call("purge")
     assert outbox.call("accesses", "--mail", "#1").stdout.splitlines() == lines[1:]
+    for none in ("#" + "9" * 23, "\N{SUPERSCRIPT TWO}"):
+        # No number that a mail may have.
+        assert outbox.call("accesses", "--mail", none).stdout == "nobody has looked\n"
     told = json.loads(outbox.call("accesses", "--mail", "#1", "--json").stdout)
     assert (told["operator"], told["id"]) == ("anna", 1)
 

@@ -77,6 +77,7 @@ def test_a_database_that_lets_nobody_in_costs_a_line_and_not_the_next(
         ({"class": 3}, '"class" must be a string'),
         ({"slot": ""}, "slot has 0 characters"),
         ({"priority": True}, '"priority" must be a whole number'),
+        ({"priority": 2**31}, "priority is 2147483648; it must be from -2147483648 to 2147483647"),
         ({"send_in_s": -1}, '"send_in_s" must be a number of seconds'),
         ({"depends_on": "k"}, "the mail itself"),
     ],
@@ -85,6 +86,19 @@ def test_what_cannot_be_is_one_sentence(outbox: Outbox, field: dict[str, Any], w
     (answer,) = answers(outbox, MAIL | field)
     assert not answer["ok"]
     assert words in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"key": "order-1", "key": "order-2"}', "the field 'key' is there twice; give it once"),
+        ('{"parameters": {"name": 1, "name": 2}}', "the field 'name' is there twice; give it once"),
+    ],
+)
+def test_what_is_said_twice_is_not_guessed(outbox: Outbox, line: str, words: str) -> None:
+    """Which of two keys was meant, nobody can know: the other mail would be missing without a word."""
+    said = outbox.call("enqueue", "--jsonl", stdin=line + "\n")
+    assert json.loads(said.stdout) == {"ok": False, "error": words}
 
 
 def test_one_line_that_is_refused_is_an_exit_code_and_says_where(outbox: Outbox) -> None:

@@ -216,6 +216,11 @@ class MannersContract:
         with pytest.raises(InvalidMail, match="the mail itself"):
             outbox.put("welcome", depends_on="welcome")
 
+    @pytest.mark.parametrize("priority", [-(2**31) - 1, 2**31, 10**30])
+    def test_a_priority_that_its_column_does_not_hold_is_refused(self, outbox: Any, priority: int) -> None:
+        with pytest.raises(InvalidMail, match=f"priority is {priority}; it must be from -2147483648 to"):
+            outbox.put("welcome", priority=priority)
+
     # -- order ----------------------------------------------------------------------------------------------------
 
     def test_mails_of_one_key_go_one_after_the_other(self, outbox: Any) -> None:
