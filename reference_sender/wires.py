@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from reference_sender.options import Options
+from reference_sender.policy.batches import is_about_one
 from reference_sender.policy.classify import classify
-from reference_sender.policy.evidence import Refused, Wire
+from reference_sender.policy.evidence import Wire
 from reference_sender.reconciler import Lookup
 from reference_sender.worker import Transport
 
@@ -62,7 +63,7 @@ def _batches(options: Options) -> ClosableTransport:
     settings = options.settings
     return GatheringTransport(
         HttpBatchTransport(_http_options(options), most=options.batch, path=options.provider_batch_path),
-        refuses=lambda evidence: isinstance(classify(evidence), Refused),
+        refuses=lambda evidence: is_about_one(classify(evidence)),
         patience_s=settings.lease_s - settings.total_timeout_s,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reference_sender.life import Parcel
-from reference_sender.policy.evidence import Evidence
+from reference_sender.policy.evidence import Evidence, Outcome, Refused, Unknown
 
 #: A request is not made larger than this by a further mail, in octets of the mails themselves.
 MOST_OCTETS = 8 * 1024 * 1024
@@ -46,6 +46,14 @@ def together(parcels: Sequence[Parcel], most: int) -> list[tuple[Parcel, ...]]:
             assert group is not None
             group.append(parcel)
     return [tuple(group) for group in groups]
+
+
+def is_about_one(outcome: Outcome) -> bool:
+    """Whether an answer with this outcome, said of a whole request, may be about one of its mails: worth looking for.
+
+    A key that the provider knows is one mail's as a bad address is; the others have a right to an answer of their own.
+    """
+    return isinstance(outcome, Refused) or (isinstance(outcome, Unknown) and outcome.futile)
 
 
 def apart(parcels: Sequence[Parcel], bad: int | None) -> list[tuple[Parcel, ...]]:

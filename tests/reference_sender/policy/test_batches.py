@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_sender.policy.batches import MOST_OCTETS, apart, together
+from reference_sender.policy.batches import MOST_OCTETS, apart, is_about_one, together
+from reference_sender.policy.evidence import Accepted, Refused, TryLater, Unknown
 from tests.reference_sender.samples import NOW, parcel
 
 
@@ -16,6 +17,14 @@ def numbers(groups: object) -> list[list[int]]:
 def test_mails_of_one_class_go_together_in_their_order() -> None:
     parcels = [parcel(id=n, mail_class="notice" if n % 2 else "newsletter") for n in range(6)]
     assert numbers(together(parcels, 2)) == [[0, 2], [1, 3], [4], [5]]
+
+
+def test_what_may_be_about_one_mail_is_looked_for_and_what_is_about_the_provider_is_not() -> None:
+    assert is_about_one(Refused(reason="no such address"))
+    assert is_about_one(Unknown(reason="the key is known", futile=True))
+    assert not is_about_one(Unknown(reason="silence"))
+    assert not is_about_one(TryLater(reason="down", channel=True))
+    assert not is_about_one(Accepted(reason="yes", provider_id="m1"))
 
 
 def test_a_mail_in_doubt_goes_alone() -> None:
