@@ -111,6 +111,7 @@ class Standing:
 
 
 _JSON = ("parameters", "audience", "cursor")
+_KNOWN = select(_row.dedupe_key).where(_row.dedupe_key.in_(bindparam("keys", expanding=True)))
 _PACE = (
     update(outgoing_email)
     .where(_row.id == bindparam("which"))
@@ -239,9 +240,15 @@ class Campaigns(Transactions):
 
     @staticmethod
     def _put_page(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-        if not rows:
+        # By member, not by mail: who stands there twice, or has another address by now, has been written to.
+        asked = {"keys": [row["dedupe_key"] for row in rows]}
+        known = set(connection.execute(_KNOWN, asked).scalars()) if rows else set()
+        once: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            if row["dedupe_key"] not in known:
+                once.setdefault(row["dedupe_key"], row)
+        if not once:
             return 0
-        once = {row["idempotency_key"]: row for row in rows}
         statement = insert_unless_there(connection.dialect.name, list(once.values()))
         return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 

@@ -349,7 +349,10 @@ class CursorApart(Store):
     """The mails are committed, and then the cursor; and the key says where in the audience, not who."""
 
     def write_page(self, seen: Campaign, page: Written, *, now: Any) -> bool:
-        rows = [row | {"idempotency_key": f"{row['idempotency_key']}-{seen.updated_at}"} for row in page.rows]
+        rows = [
+            row | {name: f"{row[name]}-{seen.updated_at}" for name in ("dedupe_key", "idempotency_key")}
+            for row in page.rows
+        ]
         with self.engine.begin() as connection:
             self._put_page(connection, rows)
         if self.dies:

@@ -91,6 +91,37 @@ def test_pages_are_counted_and_written_once(outbox: SqlBench) -> None:
     assert store.waiting_of_campaign(CAMPAIGN.name, now=due + timedelta(seconds=9), most=1) == 1
 
 
+def test_a_member_gets_one_mail_whatever_address_he_has_meanwhile(outbox: SqlBench) -> None:
+    """Twice on one page, and on a later one: the key is the member's, the address is where he is just now."""
+    store = outbox.store
+    store.create_campaign(CAMPAIGN)
+    move(outbox, CampaignState.RUNNING)
+
+    def moved_to(domain: str) -> list[dict[str, Any]]:
+        mail = replace(MAIL, recipients=(f"u1@{domain}",))
+        return rows_of(
+            mail,
+            key="campaign-318-user-1",
+            now=NOW,
+            mail_class="newsletter",
+            campaign=CAMPAIGN.name,
+            not_before=NOW,
+        )
+
+    first = page(1, 2)
+    store.write_page(
+        store.campaign(CAMPAIGN.name), replace(first, rows=[*first.rows, *moved_to("example.net")]), now=NOW
+    )
+    later = page(3, last=True)
+    store.write_page(
+        store.campaign(CAMPAIGN.name), replace(later, rows=[*moved_to("example.org"), *later.rows]), now=NOW
+    )
+
+    assert recipients(outbox, 9) == ["u1@example.com", "u2@example.com", "u3@example.com"]
+    found = store.campaign(CAMPAIGN.name)
+    assert (found.enqueued, found.known) == (3, 2)
+
+
 def test_it_is_paused_resumed_and_cancelled_with_its_mails(outbox: SqlBench) -> None:
     store = outbox.store
     store.create_campaign(CAMPAIGN)
