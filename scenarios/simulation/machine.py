@@ -26,12 +26,14 @@ from reference_sender.policy.decision import Decision, Doubt
 from scenarios import checks
 from scenarios.checks import Finding, Policy
 from scenarios.history import History
+from scenarios.simulation import promised, sorts
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.cell import CALM_S, STILL_S, on_terms, until_settled_or
 from scenarios.simulation.evidence import history_of, trace_of
 from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.promised import Blur, Promised
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender, WorldSender
 from scenarios.simulation.timeline import Recorder
 from scenarios.simulation.world import BEGIN, World
@@ -121,6 +123,8 @@ class Run:
         self._frozen: set[Process] = set()
         self._skewed = 0
         self._has_terms = False
+        self._mails: dict[int, Promised] = {}
+        """By number, in the order of their commits."""
         self._by_hand: set[str] = set()
         """Refs that a person has moved: attempts after a refusal are right then."""
         self._checked = 0
@@ -174,16 +178,27 @@ class Run:
     # --- the steps: application and people ----------------------------------------------------------
 
     def enqueue(self, step: Step) -> None:
-        """The business transaction of mail `number`; of one that is promised already, the same event again."""
-        owed = _mail(step.number)
+        """The business transaction of mail `number`, of the sort `name`; of one that is promised already, the same event again.
+
+        `seconds`: for how long it is worth sending, where the sort is one that expires.
+        """
+        known = self._mails.get(step.number)
+        owed = self._owed(step) if known is None else known.owed
         self.world.process("application").run(self.sender.enqueue, self.world, owed)
+        if known is None:
+            self._mails[step.number] = Promised(owed=owed, at=self.world.clock.now())
         self.owed |= {(owed.ref, recipient): owed for recipient in owed.recipients}
 
+    def _owed(self, step: Step) -> Owed:
+        name = step.name if sorts.fits(step.name, self.profile) else sorts.PLAIN
+        before = [each.owed for each in self._mails.values()]
+        return sorts.made(_mail(step.number), name, step.seconds, before)
+
     def roll_back(self, step: Step) -> None:
-        """The business transaction of mail `number`, undone: the application dies instead of committing."""
+        """The business transaction of mail `number`, of the sort `name`, undone: the application dies instead of committing."""
         process = self.world.process("application", crash=CrashPoint("commit", "lost", 1))
         try:
-            process.run(self.sender.enqueue, self.world, _mail(step.number))
+            process.run(self.sender.enqueue, self.world, self._owed(step))
         except Killed:
             return
 
@@ -408,6 +423,7 @@ class Run:
         if not any(name == "provider" for _, name, _ in self.world.deaths):
             findings += checks.failed_without_refusal(history)
         findings += checks.again_after_acceptance(history)
+        findings += promised.judged([*self._mails.values()], history, self._by_hand, self._blur())
         for ref, recipient in self.owed:
             findings += checks.changed_identity(history, recipient)
             findings += checks.changed_bytes(history, recipient)
@@ -416,6 +432,17 @@ class Run:
         return findings + [
             Finding(kind="uncaught", recipient="", sentence=each) for each in self.world.complaints
         ]
+
+    def _blur(self) -> Blur:
+        """What was done to this world that a judge of moments must allow for."""
+        held_up_s = (FREEZE_S if self._frozen else 0.0) + (PARTITION_S if self._partitions else 0.0)
+        return Blur(
+            now=self.world.clock.now(),
+            skew_s=SKEW_S,
+            held_up_s=held_up_s,
+            is_calm=not (self._frozen or self._partitions or self.world.deaths),
+            is_heard=self.profile.hears,
+        )
 
     def _rows_gone(self, history: History) -> Iterator[Finding]:
         """A committed promise is in the outbox."""
@@ -501,6 +528,11 @@ def schedule_from(facts: Mapping[str, Any]) -> Schedule:
             raise ValueError(f"step {number} is {each!r}, which is no step: {error}") from error
         if step.do not in known:
             raise ValueError(f"step {number} does {step.do!r}; right would be one of {', '.join(known)}")
+        if step.do in ("enqueue", "roll_back") and step.name not in sorts.SORTS:
+            right = ", ".join(filter(None, sorts.SORTS))
+            raise ValueError(
+                f"step {number}: no sort of mail is called {step.name!r}; right would be one of {right}, or none"
+            )
         steps.append(step)
     return Schedule(profile=facts["profile"], steps=tuple(steps), seed=int(facts.get("seed", 1)))
 

@@ -37,7 +37,9 @@ from scenarios.simulation.timeline import Line, Recorder, lines, show
 from scenarios.simulation.world import World, silence
 from simulator import __version__
 
-SCHEMA = "mailproof-replay/1"
+SCHEMA = "mailproof-replay/2"
+#: Of former files, by what they lack.
+FORMER = {"mailproof-replay/1": "its mails are of no sort"}
 #: What else decides the bytes on the wire: named when a trace differs.
 LIBRARIES = ("aiohttp", "aiosmtplib", "aiosmtpd", "uvicorn", "starlette", "sqlalchemy")
 
@@ -186,6 +188,8 @@ def read(path: Path) -> tuple[Counterexample, dict[str, Any]]:
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if schema != SCHEMA:
         given = f"its schema is {schema!r}" if schema else "it names no schema"
+        if isinstance(schema, str) and schema in FORMER:
+            given += f", of a former version of the suite ({FORMER[schema]})"
         raise ReplayError(f"{path}: {given}; this suite plays {SCHEMA!r}")
     if facts.get("suite") != __version__:
         raise ReplayError(

@@ -17,6 +17,7 @@ from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.shapes import SHAPES
+from scenarios.simulation.sorts import PLAIN
 
 #: How many candidates may be played for one counterexample. A play takes 10 to 50 ms.
 PLAYS = 250
@@ -140,6 +141,8 @@ def _with_another_doom(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
 
 
 def _smaller_steps(profile: str, step: Step) -> Iterator[Step]:
+    if step.do in ("enqueue", "roll_back") and step.name:
+        yield dataclasses.replace(step, name=PLAIN, seconds=0.0)
     for number in range(1, min(step.number, 4)):
         yield dataclasses.replace(step, number=number)
     for count in dict.fromkeys((0, 1, step.count // 2, step.count - 1)):

@@ -34,11 +34,17 @@ from scenarios.simulation.machine import (
 )
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, WorldSender
+from scenarios.simulation.sorts import EXPIRES_S, PAIRS, SORTS, UNDONE, WEIGHTED, fits
 
 #: Steps of one schedule at most; the calm comes on top.
 STEPS = 16
 
 _mails = st.integers(1, MAILS)
+_sorts = st.sampled_from(WEIGHTED)
+#: Not the first mail, which is there from the beginning.
+_pairs = st.sampled_from(
+    [(first, second) for first in range(2, MAILS + 1) for second in range(2, MAILS + 1) if first != second]
+)
 _workers = st.integers(1, WORKERS)
 #: Around what matters: an answer, a lease, a poll and a look-up.
 _seconds = st.sampled_from((1.0, 12.0, 22.0, 31.0, 45.0, 90.0))
@@ -95,18 +101,34 @@ class Machine(RuleBasedStateMachine):
     def begins(self, data: st.DataObject) -> None:
         """Without trouble at the provider and a mail, there is nothing to see."""
         self._plan(data)
-        self._do("enqueue", number=1)
+        self._enqueue(1, data.draw(_sorts))
 
-    @rule(number=_mails, seconds=_seconds)
-    def enqueues(self, number: int, seconds: float) -> None:
+    @rule(number=_mails, sort=_sorts, seconds=_seconds)
+    def enqueues(self, number: int, sort: str, seconds: float) -> None:
         """A new mail, or one that is promised already."""
-        self._do("enqueue", number=number)
+        self._enqueue(number, sort)
         self._do("wait", seconds=seconds)
 
-    @rule(number=_mails)
-    def rolls_back(self, number: int) -> None:
+    @rule(data=st.data(), mails=_pairs, pair=st.sampled_from(PAIRS), seconds=_seconds)
+    def enqueues_two(
+        self, data: st.DataObject, mails: tuple[int, int], pair: tuple[str, str], seconds: float
+    ) -> None:
+        """At once, so that they know of each other while neither has gone, and trouble for the first that goes."""
+        self._plan(data)
+        for number, sort in zip(mails, pair, strict=True):
+            self._enqueue(number, sort)
+        self._do("wait", seconds=seconds)
+
+    def _enqueue(self, number: int, sort: str) -> None:
+        more = {"name": sort} if sort and fits(sort, self.profile) else {}
+        if SORTS[sort].expires:
+            more |= {"seconds": EXPIRES_S}
+        self._do("enqueue", number=number, **more)
+
+    @rule(number=_mails, sort=st.sampled_from(UNDONE))
+    def rolls_back(self, number: int, sort: str) -> None:
         """A transaction that never commits, of an order that nobody else has."""
-        self._do("roll_back", number=MAILS + number)
+        self._do("roll_back", number=MAILS + number, name=sort)
 
     @rule(number=_mails)
     def requeues(self, number: int) -> None:
@@ -137,14 +159,17 @@ class Machine(RuleBasedStateMachine):
         point=st.sampled_from(POINTS),
         count=st.integers(1, 40),
         mail=_mails,
+        sort=_sorts,
         seconds=_seconds,
     )
-    def dooms(self, number: int, point: tuple[str, str], count: int, mail: int, seconds: float) -> None:
+    def dooms(
+        self, number: int, point: tuple[str, str], count: int, mail: int, sort: str, seconds: float
+    ) -> None:
         """At a chosen step, statement or commit to come, with a mail in hand and another worker to take over."""
         kind, name = point
         count = {"step": count, "acceptance": 1 + count % 2}.get(kind, 1 + count % 8)
         self._do("doom", number=number, name=f"{kind} {name}".strip(), count=count)
-        self._do("enqueue", number=mail)
+        self._enqueue(mail, sort)
         self._do("wait", seconds=seconds)
         self._do("start_worker")
 
@@ -153,12 +178,13 @@ class Machine(RuleBasedStateMachine):
         count=st.integers(0, 40),
         length=st.sampled_from((35.0, 10.0, FREEZE_S)),
         mail=_mails,
+        sort=_sorts,
         seconds=_seconds,
     )
-    def freezes(self, number: int, count: int, length: float, mail: int, seconds: float) -> None:
+    def freezes(self, number: int, count: int, length: float, mail: int, sort: str, seconds: float) -> None:
         """Longer than its lease, or not, with a mail in hand and another worker awake."""
         self._do("freeze", number=number, count=count, seconds=length)
-        self._do("enqueue", number=mail)
+        self._enqueue(mail, sort)
         self._do("wait", seconds=1.0)
         self._do("start_worker")
         self._do("wait", seconds=seconds)
@@ -187,11 +213,11 @@ class Machine(RuleBasedStateMachine):
         return [each for each in self._columns() if BY_WIRE[self.profile.wire][each].terms]
 
     @precondition(lambda self: self._terms())
-    @rule(data=st.data(), number=_mails, seconds=_seconds)
-    def changes_terms(self, data: st.DataObject, number: int, seconds: float) -> None:
+    @rule(data=st.data(), number=_mails, sort=_sorts, seconds=_seconds)
+    def changes_terms(self, data: st.DataObject, number: int, sort: str, seconds: float) -> None:
         """Limits, a greylist, other ways of keys, webhooks told first; with a mail to meet them."""
         self._do("plan", name=data.draw(st.sampled_from(self._terms())), count=1)
-        self._do("enqueue", number=number)
+        self._enqueue(number, sort)
         self._do("wait", seconds=seconds)
 
     @rule()

@@ -115,6 +115,47 @@ def test_every_step_may_come_at_any_time(run: Run) -> None:
     assert run.end() == []
 
 
+def test_a_mail_is_of_the_sort_that_its_first_event_says(run: Run) -> None:
+    """The same event again says nothing new; a newer code that was never committed takes nobody's place."""
+    do(run, "wait", seconds=1.0)  # the worker has looked, and looks again when order-2 is over
+    do(run, "enqueue", number=1, name="a code")
+    do(run, "roll_back", number=5, name="a code")
+    do(run, "enqueue", number=2, name="expires", seconds=12.0)
+    do(run, "enqueue", number=3, name="suppressed")
+    do(run, "enqueue", number=2)
+    do(run, "wait", seconds=45.0)
+    do(run, "enqueue", number=1, name="expires", seconds=1.0)
+
+    assert run.end() == []
+    assert states(run) == {
+        "order-1": Reported.ACCEPTED,
+        "order-2": Reported.EXPIRED,
+        "order-3": Reported.SUPPRESSED,
+    }
+
+
+def test_a_sort_that_does_not_fit_the_profile_is_a_plain_mail(run: Run) -> None:
+    """Where a parked mail stops others for ever, nobody waits for it."""
+    do(run, "enqueue", number=1)
+    do(run, "enqueue", number=3, name="depends")
+    do(run, "enqueue", number=4, name="in order")
+
+    assert [each.owed.manner for each in run._mails.values()] == [(), (), ()]
+
+
+def test_who_waits_for_a_mail_goes_behind_it(disk: Disk) -> None:
+    """Or not at all, if that one is refused for good."""
+    profile = BY_ID["http-keys"]
+    for plan, ends in (("503", Reported.ACCEPTED), ("422", Reported.EXPIRED)):
+        with Run(profile, ReferenceSender(disk=disk, profile=profile), disk) as run:
+            do(run, "plan", name=plan, count=1)
+            do(run, "enqueue", number=1)
+            do(run, "enqueue", number=3, name="depends")
+            do(run, "wait", seconds=90.0)
+            assert run.end() == []
+            assert states(run)["order-3"] is ends
+
+
 def test_a_state_that_changes_behind_its_table_is_found(disk: Disk) -> None:
     """Nobody may move a mail that has ended."""
     profile = BY_ID["http-keys"]
@@ -178,6 +219,10 @@ def test_a_schedule_stops_where_it_breaks(disk: Disk) -> None:
         ({"profile": "pigeon"}, "profile is 'pigeon'; right would be one of http-keys"),
         ({"profile": "http-keys", "steps": [{"do": "dance"}]}, "step 1 does 'dance'; right would be one of"),
         ({"profile": "http-keys", "steps": [{"do": "wait", "x": 1}]}, "step 1 is {'do': 'wait', 'x': 1}"),
+        (
+            {"profile": "http-keys", "steps": [{"do": "enqueue", "number": 1, "name": "express"}]},
+            "step 1: no sort of mail is called 'express'; right would be one of urgent",
+        ),
     ],
 )
 def test_a_wrong_schedule_is_refused_in_a_sentence(facts: dict[str, object], says: str) -> None:

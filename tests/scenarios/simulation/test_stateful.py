@@ -11,6 +11,7 @@ from scenarios.simulation.machine import perform
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.stateful import search
+from scenarios.simulation.zoo.visit import ALL
 from tests.scenarios.simulation import planted
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
@@ -42,6 +43,31 @@ def test_a_planted_bug_is_found_within_the_budget(
     assert found.broken is not None
     assert found.broken.findings[0].kind in kinds
     assert found.tried <= 45
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("order by enqueue", "http-keys"),
+        ("welcome before verification", "http-keys"),
+        ("sends old codes", "smtp-at-most-once"),
+        ("suppression at enqueue only", "smtp-at-most-once"),
+        ("sends what is over", "smtp-at-most-once"),
+        ("first come, first served", "http-limited"),
+    ],
+)
+def test_who_forgets_what_was_said_of_a_mail_is_found(tmp_path: Path, name: str, profile: str) -> None:
+    """Machines make mails of every sort, often enough for each sin to show, as what it is."""
+    (bad,) = (each for each in ALL if each.name == name)
+    disk = Disk(tmp_path)
+
+    for dice in range(1, 7):
+        found = search(profile, bad.made(disk, profile), disk, examples=40, dice=dice)
+        if found.broken is not None:
+            break
+
+    assert found.broken is not None
+    assert {each.kind for each in found.broken.findings} == {bad.kind}
 
 
 def test_the_schedule_of_a_finding_needs_no_hypothesis(tmp_path: Path) -> None:
