@@ -34,13 +34,14 @@ from scenarios.simulation.machine import (
 )
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, WorldSender
-from scenarios.simulation.sorts import EXPIRES_S, PAIRS, SORTS, UNDONE, WEIGHTED, fits
+from scenarios.simulation.sorts import PAIRS, PLAIN, SORTS, UNDONE, WEIGHTED, fits
 
 #: Steps of one schedule at most; the calm comes on top.
 STEPS = 16
 
 _mails = st.integers(1, MAILS)
-_sorts = st.sampled_from(WEIGHTED)
+#: A sort of mail, and for how many seconds it is worth sending if it is one that expires.
+_sorts = st.tuples(st.sampled_from(WEIGHTED), st.sampled_from((12.0, 1.0, 45.0)))
 #: Not the first mail, which is there from the beginning.
 _pairs = st.sampled_from(
     [(first, second) for first in range(2, MAILS + 1) for second in range(2, MAILS + 1) if first != second]
@@ -104,7 +105,7 @@ class Machine(RuleBasedStateMachine):
         self._enqueue(1, data.draw(_sorts))
 
     @rule(number=_mails, sort=_sorts, seconds=_seconds)
-    def enqueues(self, number: int, sort: str, seconds: float) -> None:
+    def enqueues(self, number: int, sort: tuple[str, float], seconds: float) -> None:
         """A new mail, or one that is promised already."""
         self._enqueue(number, sort)
         self._do("wait", seconds=seconds)
@@ -116,14 +117,12 @@ class Machine(RuleBasedStateMachine):
         """At once, so that they know of each other while neither has gone, and trouble for the first that goes."""
         self._plan(data)
         for number, sort in zip(mails, pair, strict=True):
-            self._enqueue(number, sort)
+            self._enqueue(number, (sort, 0.0))
         self._do("wait", seconds=seconds)
 
-    def _enqueue(self, number: int, sort: str) -> None:
-        more = {"name": sort} if sort and fits(sort, self.profile) else {}
-        if SORTS[sort].expires:
-            more |= {"seconds": EXPIRES_S}
-        self._do("enqueue", number=number, **more)
+    def _enqueue(self, number: int, sort: tuple[str, float]) -> None:
+        name, seconds = sort if fits(sort[0], self.profile) else (PLAIN, 0.0)
+        self._do("enqueue", number=number, name=name, seconds=seconds if SORTS[name].expires else 0.0)
 
     @rule(number=_mails, sort=st.sampled_from(UNDONE))
     def rolls_back(self, number: int, sort: str) -> None:
@@ -163,7 +162,13 @@ class Machine(RuleBasedStateMachine):
         seconds=_seconds,
     )
     def dooms(
-        self, number: int, point: tuple[str, str], count: int, mail: int, sort: str, seconds: float
+        self,
+        number: int,
+        point: tuple[str, str],
+        count: int,
+        mail: int,
+        sort: tuple[str, float],
+        seconds: float,
     ) -> None:
         """At a chosen step, statement or commit to come, with a mail in hand and another worker to take over."""
         kind, name = point
@@ -181,7 +186,9 @@ class Machine(RuleBasedStateMachine):
         sort=_sorts,
         seconds=_seconds,
     )
-    def freezes(self, number: int, count: int, length: float, mail: int, sort: str, seconds: float) -> None:
+    def freezes(
+        self, number: int, count: int, length: float, mail: int, sort: tuple[str, float], seconds: float
+    ) -> None:
         """Longer than its lease, or not, with a mail in hand and another worker awake."""
         self._do("freeze", number=number, count=count, seconds=length)
         self._enqueue(mail, sort)
@@ -214,7 +221,9 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._terms())
     @rule(data=st.data(), number=_mails, sort=_sorts, seconds=_seconds)
-    def changes_terms(self, data: st.DataObject, number: int, sort: str, seconds: float) -> None:
+    def changes_terms(
+        self, data: st.DataObject, number: int, sort: tuple[str, float], seconds: float
+    ) -> None:
         """Limits, a greylist, other ways of keys, webhooks told first; with a mail to meet them."""
         self._do("plan", name=data.draw(st.sampled_from(self._terms())), count=1)
         self._enqueue(number, sort)

@@ -15,7 +15,6 @@ from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.zoo.batches import believes_the_whole
 from scenarios.simulation.zoo.gates import WITH_A_BOLD_SPARE, MovesDoubt
 from scenarios.simulation.zoo.intake import INTAKES
-from scenarios.simulation.zoo.manners import SendsOldCodes
 
 
 def renews_keys(disk: Disk, profile: Profile) -> ReferenceSender:
@@ -32,11 +31,6 @@ class _Unmarked(Store):
 def unmarked(disk: Disk, profile: Profile) -> ReferenceSender:
     """Nothing is committed at the point of no return, so a crash behind it looks like one before it."""
     return ReferenceSender(disk=disk, profile=profile, parts={"open_store": _Unmarked})
-
-
-def sends_old_codes(disk: Disk, profile: Profile) -> ReferenceSender:
-    """A newer mail of the same slot is nobody's business."""
-    return ReferenceSender(disk=disk, profile=profile, parts={"open_store": SendsOldCodes})
 
 
 class _Unfenced(Store):
