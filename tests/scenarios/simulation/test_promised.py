@@ -11,7 +11,7 @@ import pytest
 from scenarios.history import Said, Try
 from scenarios.simulation.promised import Blur, Promised, judged
 from scenarios.simulation.senders import Owed
-from simulator.provider.ledger import Acceptance
+from simulator.provider.acceptance import Acceptance
 from simulator.provider.obligations import Reported
 from tests.scenarios.made import at, copy, history, tried
 
