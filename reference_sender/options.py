@@ -131,6 +131,9 @@ def _options_of_one(
         raise InvalidSettings("SMTP_HOST is empty; it must name the mail server")
     if not 1 <= told["smtp_port"] <= 65_535:
         raise InvalidSettings(f"SMTP_PORT is {told['smtp_port']}; it must be between 1 and 65535")
+    if wire is Wire.SMTP and bool(told["smtp_user"]) != bool(told["smtp_password"]):
+        given, missing = ("USER", "PASSWORD") if told["smtp_user"] else ("PASSWORD", "USER")
+        raise InvalidSettings(f"SMTP_{given} is set and SMTP_{missing} is not; to log in takes both")
     settings = {name: value for name, value in chosen.items() if name in _SETTINGS}
     if "total_timeout_s" in settings:
         # Who sets only the total means the parts to fit into it.

@@ -74,6 +74,11 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"lease_s": 1e300}, "OUTBOX_LEASE_S is 1e\\+300"),
         ({"poll_s": float("inf")}, "OUTBOX_POLL_S is inf"),
         ({"smtp_idle_s": 301.0}, "SMTP_IDLE_S is 301; it must be at most 300"),
+        (
+            {"transport": "smtp", "smtp_password": "secret"},
+            "SMTP_PASSWORD is set and SMTP_USER is not; to log in takes both",
+        ),
+        ({"transport": "smtp", "smtp_user": "ann"}, "SMTP_USER is set and SMTP_PASSWORD is not"),
     ],
 )
 def test_what_could_never_be_sent_is_refused_at_start_and_no_secret_is_told(
