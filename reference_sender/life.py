@@ -91,7 +91,9 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.UNKNOWN, State.SUPPRESSED): {
         Actor.RECONCILER: "proved not sent, and the recipient must not be written to"
     },
-    (State.UNKNOWN, State.DEAD): {Actor.RECONCILER: "proved not sent, and attempts or age are spent"},
+    (State.UNKNOWN, State.DEAD): {
+        Actor.RECONCILER: "proved not sent, and attempts or age are spent, or another mail has its key"
+    },
     (State.FAILED, State.PENDING): {Actor.PERSON: "the cause was mended"},
     (State.DEAD, State.PENDING): {Actor.PERSON: "the cause was mended"},
 }

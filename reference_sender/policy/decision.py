@@ -134,8 +134,8 @@ def decide(
                 doubt=new_doubt,
             )
         case Unknown(reason=reason, futile=True):
-            # An answer of the provider to this request: were the mail not taken, then by this refusal.
-            return _park(State.FAILED, reason, now, Doubt.NEW)
+            # If it was not taken, it is not refused either: two mails have one key, and that is for a person to look at.
+            return _park(State.DEAD, reason, now, Doubt.NEW)
         case Unknown(reason=reason):
             return _doubtful(reason, evidence, docket, settings, now, rng, backoff)
         case _:

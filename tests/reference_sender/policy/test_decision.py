@@ -140,7 +140,7 @@ def test_bytes_that_meet_the_same_answer_again_are_not_sent_again_under_any_poli
         decision.doubt,
         decision.next_attempt_at,
         decision.reason,
-    ) == (State.UNKNOWN, State.FAILED, Doubt.NEW, NOW, "the key is known")
+    ) == (State.UNKNOWN, State.DEAD, Doubt.NEW, NOW, "the key is known")
     assert not decision.may_repeat
     parked = docket(doubted_at=NOW, if_not_sent=decision.if_not_sent)
     assert without_lookup(parked, settings(policy), NOW).state is State.UNKNOWN
