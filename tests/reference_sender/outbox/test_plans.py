@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import update
 
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
 from reference_sender.policy.suspects import Suspects
 from tests.reference_sender.outbox.benches import SqlBench
-from tests.reference_sender.outbox.plans import add_due, add_history, asked, plan_of, sorts
+from tests.reference_sender.outbox.plans import add_due, add_history, analyse, asked, plan_of, sorts
 from tests.reference_sender.samples import NOW
 
 
@@ -54,9 +54,7 @@ def test_what_goes_alone_is_found_by_an_index_of_its_own(own: SqlBench, alone: b
     with own.store.engine.begin() as connection:
         add_history(connection, [column.name for column in outgoing_email.columns])
         connection.execute(update(outgoing_email).values(losses=None).where(outgoing_email.c.id > 1))
-        connection.execute(
-            text({"mysql": "ANALYZE TABLE outgoing_email"}.get(connection.dialect.name, "ANALYZE"))
-        )
+        analyse(connection, "outgoing_email")
     told = Suspects(may_take=alone, first=alone)
     with asked(own.store.engine) as seen:
         taken = own.store.claim(
