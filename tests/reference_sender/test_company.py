@@ -173,7 +173,7 @@ def worker(store: Store, wire: Line, clock: ManualClock, news: asyncio.Event, **
         rng=random.Random(1),
         keeper=Gatekeeper(store=store, rules=GateRules(), pace=PaceRules(most=3), clock=clock),
         log=lambda *_, **__: news.set(),
-        **more,  # type: ignore[arg-type] # a company
+        **more,  # type: ignore[arg-type] # passed on to the worker as it came
     )
 
 

@@ -104,7 +104,7 @@ def test_who_was_slower_is_told(outbox: Outbox, monkeypatch: pytest.MonkeyPatch)
     find = Store.find
 
     def found_before(self: Store, **which: object) -> list[Docket]:
-        found = find(self, **which)  # type: ignore[arg-type] # passed on as it came
+        found = find(self, **which)  # type: ignore[arg-type] # the ids or the state of one case, passed on as they came
         monkeypatch.setattr(Store, "find", find)
         assert outbox.call("requeue", "--id", "1").exit_code == 0
         return found
