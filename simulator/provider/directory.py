@@ -41,8 +41,7 @@ class Directory:
         """Return the account of this name; it is made if there is none. Who only reads looks into `by_name`."""
         known = self.by_name.get(name)
         if known is None:
-            setup = self._tenants.setup_of(name) or self._setup
-            known = self.by_name[name] = Account.fresh(name, setup, now, self._past)
+            known = self.by_name[name] = Account.fresh(name, self.beginning(name), now, self._past)
             self._rules_stand(known)
         return known
 
@@ -61,6 +60,10 @@ class Directory:
         return self._tenants.turned_away(credential, secret, self.by_name)
 
     # --- how it is set up ---------------------------------------------------------------------------
+
+    def beginning(self, name: str) -> Setup:
+        """Return how an account of this name is set up when it begins, or began: as it was announced, or as everybody."""
+        return self._tenants.setup_of(name) or self._setup
 
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""

@@ -124,6 +124,10 @@ class Provider:
         """Say why whoever comes with this credential is not let in; None: it is. `secret` None: none was asked for."""
         return self._directory.turned_away(credential, secret)
 
+    def beginning(self, name: str) -> Setup:
+        """Return how an account of this name is set up when it begins, or began: as it was announced, or as everybody."""
+        return self._directory.beginning(name)
+
     def set_up(self, name: str, setup: Setup, now: datetime) -> None:
         """Replace plan, key rules and limits of an account; counters start anew."""
         self._directory.set_up(name, setup, now)

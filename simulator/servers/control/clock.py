@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
 from simulator import shapes
-from simulator.provider.clock import ClockError
+from simulator.provider.clock import AccountClock, ClockError
 from simulator.provider.provider import Account
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing
@@ -21,16 +22,23 @@ async def show_clock(context: Context, asked: Asked) -> Response:
 
 
 async def move_clock(context: Context, asked: Asked) -> Response:
-    account, now = asked.account, context.now()
+    now = context.now()
     seconds, to = _read(asked.body)
-    before = account.clock.ahead
+    # Whether it can be moved like this is tried before there is an account.
+    trial = AccountClock() if asked.found is None else replace(asked.found.clock)
     try:
         if to is None:
-            context.provider.advance(account.name, seconds, now)
+            trial.advance(seconds, now)
         else:
-            context.provider.set_clock(account.name, to, now)
+            trial.set(to, now)
     except ClockError as problem:
         raise Refusal(422, str(problem)) from problem
+    account = asked.account
+    before = account.clock.ahead
+    if to is None:
+        context.provider.advance(account.name, seconds, now)
+    else:
+        context.provider.set_clock(account.name, to, now)
     context.alarms.moved(account.name, (account.clock.ahead - before).total_seconds())
     context.couriers.refresh(account.name)
     # What a look-up hid or a deadline kept away may be there by now.

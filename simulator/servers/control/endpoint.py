@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
+from functools import partial
 from typing import Any, assert_never
 
 from starlette.requests import Request
@@ -165,7 +166,7 @@ class Missing(Enum):
     REFUSED = auto()
     """404: it asks for what is there, or takes something of it away. A misspelt name makes no account."""
     MADE = auto()
-    """The account is made: it is set up, or somebody waits for what will happen in it."""
+    """The account is made: it is set up, or somebody waits for what will happen in it. Not by what is refused."""
     IGNORED = auto()
     """It does not matter, and makes no account: only the name is of interest, if that."""
 
@@ -177,15 +178,22 @@ class Asked:
     request: Request
     account_name: str
     found: Account | None
-    """The account of this name; None only where `Missing.IGNORED` lets it be."""
+    """The account of this name; None only where `Missing` lets it be."""
     given: Mapping[str, Any]
     """Every parameter of the row, read, or its default."""
     body: Any = None
     """The JSON of the body, if the row takes one."""
+    make: Callable[[], Account] | None = None
+    """How the account is had where `Missing.MADE` makes it."""
 
     @property
     def account(self) -> Account:
-        """The account that is meant; not for rows of `Missing.IGNORED`."""
+        """The account that is meant, made by now: whoever may still refuse asks for `found` and `account_name`.
+
+        Not for rows of `Missing.IGNORED`.
+        """
+        if self.make is not None:
+            return self.make()
         assert self.found is not None, "this row lets an account be missing: it has only its name"
         return self.found
 
@@ -260,6 +268,7 @@ class Endpoint:
                 found=self._account(context, name),
                 given=given,
                 body=body,
+                make=partial(context.named, name) if self.missing is Missing.MADE else None,
             ),
         )
 
@@ -267,9 +276,7 @@ class Endpoint:
         match self.missing:
             case Missing.REFUSED:
                 return context.known(name)
-            case Missing.MADE:
-                return context.named(name)
-            case Missing.IGNORED:
+            case Missing.MADE | Missing.IGNORED:
                 return context.provider.accounts.get(name)
             case _:
                 assert_never(self.missing)

@@ -91,8 +91,9 @@ async def wait_for_events(context: Context, asked: Asked) -> Response:
 
 
 async def push_event(context: Context, asked: Asked) -> Response:
-    type_, after_s, id_, told_at, data = _read_push(asked.body, asked.account)
+    type_, after_s, id_, told_at, told = _read_push(asked.body)
     account = asked.account
+    data = _about(asked.body, account, told)
     at = account.clock.now(context.now()) + timedelta(seconds=after_s)
     event, notes = account.aftermath.push(type_, data, at, id=id_, told_at=told_at)
     context.provider.remember(notes)
@@ -129,7 +130,7 @@ def _meets(event: Event, wanted: Mapping[str, str]) -> bool:
     return all(tests[name](value) for name, value in wanted.items())
 
 
-def _read_push(body: Any, account: Account) -> tuple[str, float, str | None, datetime | None, dict[str, Any]]:
+def _read_push(body: Any) -> tuple[str, float, str | None, datetime | None, dict[str, Any]]:
     if not isinstance(body, dict):
         raise Refusal(422, 'the body must be an object with a type, like {"type": "email.bounced"}')
     known = shapes.EventPushed.__annotations__
@@ -155,7 +156,7 @@ def _read_push(body: Any, account: Account) -> tuple[str, float, str | None, dat
         float(after_s),
         body.get("id"),
         _timestamp(body),
-        _about(body, account, data),
+        data,
     )
 
 
@@ -196,7 +197,7 @@ async def list_suppressions(context: Context, asked: Asked) -> Response:
 
 
 async def suppress(context: Context, asked: Asked) -> Response:
-    body, account = asked.body, asked.account
+    body = asked.body
     if not (isinstance(body, dict) and set(body) <= {"address", "reason"}):
         raise Refusal(422, 'the body must be {"address": "ada@example.com", "reason": "manual"}')
     address, reason = body.get("address"), body.get("reason", "manual")
@@ -205,6 +206,7 @@ async def suppress(context: Context, asked: Asked) -> Response:
             raise Refusal(
                 422, f"{name} must be a text of 1 to {shapes.MAX_LINE_CHARS} characters on one line"
             )
+    account = asked.account
     entry = Suppression(address=str(address), reason=reason, since=account.clock.now(context.now()))
     context.provider.remember(account.aftermath.suppress(entry))
     await context.committer.commit()

@@ -30,7 +30,8 @@ async def enter_obligations(context: Context, asked: Asked) -> Response:
     entries = data.get("obligations") if isinstance(data, dict) else data
     if not isinstance(entries, list) or (isinstance(data, dict) and len(data) > 1):
         raise Refusal(422, 'the body must be {"obligations": [{"ref": …, "recipient": …}, …]}')
-    obligations = [_read(entry, asked.account.name, n) for n, entry in enumerate(entries, 1)]
+    obligations = [_read(entry, asked.account_name, n) for n, entry in enumerate(entries, 1)]
+    context.named(asked.account_name)
     context.provider.owe(obligations, context.now())
     await context.committer.commit()
     return Said(shapes.Entered(obligations=len(obligations)))

@@ -14,6 +14,7 @@ from simulator.config import (
     read_rules,
     warnings,
 )
+from simulator.provider.plan import Plan
 from simulator.provider.provider import Account, Setup
 from simulator.provider.webhooks import TargetError
 from simulator.servers import plans
@@ -70,13 +71,20 @@ async def add_rules(context: Context, asked: Asked) -> Response:
         rules = read_rules(
             data,
             "POST plan",
-            start=len(asked.account.plan.plan.rules) + 1,
+            start=len(_standing(context, asked).rules) + 1,
             counted_from=None if is_alone else 1,
         )
     except PlanError as problem:
         raise Refusal(422, str(problem)) from problem
     context.provider.add_rules(asked.account.name, rules, context.now())
     return _changed(context, asked.account)
+
+
+def _standing(context: Context, asked: Asked) -> Plan:
+    """Return the plan that stands before anything is changed, without making an account."""
+    if asked.found is not None:
+        return asked.found.plan.plan
+    return context.provider.beginning(asked.account_name).plan
 
 
 async def check_plan(context: Context, asked: Asked) -> Response:

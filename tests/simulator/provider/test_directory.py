@@ -14,6 +14,7 @@ from simulator.provider.limits import Limits
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import Detail, Provider
 from simulator.provider.rule import When
+from simulator.provider.tenancy import Tenancy, Tenant
 from tests.simulator.provider.mails import (
     BOB,
     KEYED,
@@ -40,6 +41,14 @@ def test_an_unknown_credential_belongs_to_the_default_account() -> None:
     it = provider()
 
     assert it.account_of("nobody") == it.account_of(None) == "default"
+
+
+def test_what_an_account_begins_with_is_known_without_making_it() -> None:
+    everybody, shop = planned(limits=Limits(max_recipients=5)), planned(limits=Limits(max_recipients=6))
+    it = Provider(setup=everybody, tenancy=Tenancy(tenants=(("shop", Tenant(setup=shop)),)), now=NOW)
+
+    assert (it.beginning("shop"), it.beginning("blog")) == (shop, everybody)
+    assert "blog" not in it.accounts
 
 
 def test_healing_takes_the_rules_and_leaves_the_rest() -> None:

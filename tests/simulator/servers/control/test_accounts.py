@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,24 @@ BODIES: dict[tuple[str, str], object] = {
     ("POST", "/suppressions"): {"address": "ada@example.com"},
     ("PUT", "/webhook"): {"url": "http://127.0.0.1:9/"},
     ("POST", "/obligations"): {"obligations": []},
+}
+#: What each of them refuses: read at once, and seen only when it is looked at closely.
+BAD_BODIES: dict[tuple[str, str], tuple[object, ...]] = {
+    ("PUT", "/clock"): ({"advance_s": "soon"}, {"advance_s": 1e15}, {"now": "1999-01-01T00:00:00Z"}),
+    ("PUT", "/plan"): (
+        {"rules": ["503 frist 2"]},
+        {"webhooks": {"url": "http://192.0.2.1/"}},
+        {"returns": {"smtp": "192.0.2.1:25"}},
+    ),
+    ("POST", "/plan"): (["503 frist 2"], {"limits": {}}, "503 frist 2"),
+    ("POST", "/events"): ({"type": "email.lost"}, {"type": "email.bounced", "timestamp": "soon"}),
+    ("POST", "/suppressions"): ({"reason": "manual"}, {"address": "ada@example.com", "reason": 7}),
+    ("PUT", "/webhook"): ({}, {"url": "http://192.0.2.1/"}),
+    ("POST", "/obligations"): (
+        {},
+        [{"ref": "a"}],
+        [{"ref": "a", "recipient": "b@example.com", "copies": -1}],
+    ),
 }
 ROWS = [row for row in ENDPOINTS if row.of_account]
 
@@ -74,6 +93,32 @@ def test_who_sets_it_up_or_waits_makes_it(simulator: Running, web: httpx.Client,
 
     assert web.request(row.method, path_of(row), params={"account": name}, json=body).status_code == 200
     assert name in simulator.service.provider.accounts
+
+
+@pytest.mark.parametrize(
+    ("row", "body"),
+    [(row, body) for row in of(Missing.MADE) if row.takes for body in BAD_BODIES[row.method, row.path]],
+    ids=lambda each: name_of(each) if isinstance(each, Endpoint) else json.dumps(each),
+)
+def test_who_is_refused_makes_no_account(
+    simulator: Running, web: httpx.Client, row: Endpoint, body: object
+) -> None:
+    """Whoever misspells the plan as well as the name leaves nothing behind."""
+    answer = web.request(row.method, path_of(row), params={"account": "refused"}, json=body)
+
+    assert answer.status_code == 422, answer.text
+    assert "refused" not in simulator.service.provider.accounts
+
+
+def test_rules_for_an_account_that_is_made_by_them_come_after_those_it_begins_with() -> None:
+    """Also by their names, which count on."""
+    with (
+        running({"rule": [{"fault": "reset"}]}) as service,
+        service.control("shop") as control,
+    ):
+        shown = control.add_rules({"fault": "hang_up"})
+
+        assert [rule["name"] for rule in shown["rules"]] == ["rule 1", "rule 2"]
 
 
 @pytest.mark.parametrize("row", of(Missing.IGNORED), ids=name_of)
