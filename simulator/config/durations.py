@@ -33,8 +33,10 @@ def seconds_of(unit: str) -> float | None:
 def read_duration(place: Place, key: str, text: str) -> float:
     """Return the seconds of a length of time; without a unit they are seconds. Raise `PlanError`."""
     form = _FORM.fullmatch(text.strip())
-    if form is None or len(form["number"]) > 15:
+    if form is None:
         raise place.wrong(f"{key} is {shown(text)}; it must be a length of time like 90, 30s, 5m, 2h or 1d")
+    if len(form["number"]) > 15:
+        raise place.wrong(f"{key} is {shown(text)}; it must be a length of time of a hundred years at most")
     seconds = seconds_of(form["unit"] or "s")
     if seconds is None:
         raise place.wrong(

@@ -11,6 +11,9 @@ from simulator.config.forms import read_number, read_whole
 from simulator.config.place import Place, refuse_unknown, shown
 from simulator.provider.retention import Retention
 
+#: More mails, or bytes of them, nobody has.
+MOST_KEPT = 10**18 - 1
+
 #: Bytes of each unit. In powers of 1000, as disks are sold.
 SIZES = {"": 1, "b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000, "tb": 1_000_000_000_000}
 _SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.IGNORECASE)
@@ -18,12 +21,18 @@ _SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.IGN
 
 def read_size(place: Place, key: str, value: object) -> int:
     """Read a number of bytes, or a text like `500MB` or `2 GB`. Raise `PlanError`."""
-    if not isinstance(value, str):
-        return read_whole(place, key, value)
-    form = _SIZE.fullmatch(value.strip())
-    if form is None or form["unit"].lower() not in SIZES or len(form["number"]) > 15:
-        raise place.wrong(f"{key} is {shown(value)}; it must be a size like 500000, 64kB, 500MB or 2GB")
-    return int(float(form["number"]) * SIZES[form["unit"].lower()])
+    if isinstance(value, str):
+        form = _SIZE.fullmatch(value.strip())
+        if form is None or form["unit"].lower() not in SIZES:
+            raise place.wrong(f"{key} is {shown(value)}; it must be a size like 500000, 64kB, 500MB or 2GB")
+        unit = SIZES[form["unit"].lower()]
+        # Whole numbers are not sent through floats, which have no more than fifteen digits that can be trusted.
+        size = _whole(form["number"]) * unit if form["number"].isdecimal() else float(form["number"]) * unit
+    else:
+        size = read_whole(place, key, value)
+    if size > MOST_KEPT:
+        raise place.wrong(f"{key} is {shown(value)}; it must be a size of {MOST_KEPT:,} bytes at most")
+    return int(size)
 
 
 def read_age(place: Place, key: str, value: object) -> float:
@@ -34,9 +43,16 @@ def read_age(place: Place, key: str, value: object) -> float:
 
 def read_count(place: Place, key: str, value: object) -> int:
     """Read a whole number, also from a text. Raise `PlanError`."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 16:
-        value = int(value)
-    return read_whole(place, key, value)
+    is_text = isinstance(value, str) and value.strip().isdecimal()
+    count = read_whole(place, key, _whole(str(value).strip()) if is_text else value)
+    if count > MOST_KEPT:
+        raise place.wrong(f'"{key}" is {shown(value)}; it must be a whole number of {MOST_KEPT:,} at most')
+    return count
+
+
+def _whole(digits: str) -> int:
+    """Return the number, or one that is too large: thousands of digits are not read (Python does not either)."""
+    return int(digits) if len(digits) <= len(str(MOST_KEPT)) else MOST_KEPT + 1
 
 
 #: How each bound is read; a test holds that every field of `Retention` stands here.

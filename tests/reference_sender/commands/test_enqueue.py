@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from reference_sender.life import State
+from reference_sender.outbox import migrations
 from tests.reference_sender.commands.outboxes import Outbox
 from tests.reference_sender.samples import NOW
 
@@ -56,3 +57,20 @@ def test_what_cannot_be_is_one_sentence(outbox: Outbox, arguments: tuple[str, ..
     said = outbox.call("enqueue", "--key", "k", *MAIL, *arguments)
     assert said.exit_code == 2
     assert words in said.stderr + said.output
+
+
+def test_in_an_upgrade_an_old_command_is_refused_and_an_old_program_goes_on(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/outbox.md says: a command looks for the version of the tables, `enqueue()` does not."""
+    newer = migrations.VERSION
+    monkeypatch.setattr(migrations, "VERSION", newer - 1)
+    said = outbox.call("enqueue", "--key", "old-command", *MAIL)
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert f"has version {newer} of its tables and this program knows up to {newer - 1}" in said.stderr
+    outbox.put("old-program")
+    monkeypatch.setattr(migrations, "VERSION", newer + 1)
+    said = outbox.call("enqueue", "--key", "new-command", *MAIL)
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert "run `reference-sender init`" in said.stderr
+    assert [each.key for each in outbox.store.standings()] == ["old-program"]
