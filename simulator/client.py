@@ -130,8 +130,12 @@ class ControlClient:
         return self._json("POST", "plan", body={"rules": list(rules)})
 
     def heal(self, *, all: bool = False) -> Json:
-        """Take all rules away; with `all` the treatment of keys and the limits become the usual ones, too."""
+        """Take all rules away; with `all` its settings (keys, limits, SMTP, …) become the usual ones, too."""
         return self._json("DELETE", "plan", query={"all": all or None})
+
+    def reset_plan(self) -> Json:
+        """Put the plan in force again that the account began with: that of `serve --plan`, or none."""
+        return self._json("POST", "plan/reset")
 
     def release(self) -> int:
         """Let go all held answers; return how many there were."""

@@ -146,13 +146,18 @@ class PlanShown(TypedDict):
     returns: dict[str, Any]
     greylist: dict[str, Any] | None
     replay: Annotated[ReplayShown | None, _says("How much of a recording has struck again.")]
+    settings: Annotated[
+        list[str], _says("A sentence for each limit, and for each table that is not as usual.")
+    ]
     doubts: Annotated[list[str], _says("What is probably not meant: rules that can never strike.")]
 
 
 class PlanChecked(TypedDict):
     """What a plan would do."""
 
-    explained: Annotated[list[str], _says("A sentence per rule, and per limit.")]
+    explained: Annotated[
+        list[str], _says("A sentence per rule, per limit, and per table that is not as usual.")
+    ]
     doubts: Annotated[list[str], _says("What is probably not meant: rules that can never strike.")]
 
 

@@ -46,15 +46,15 @@ def plan_check(plan: str) -> None:
             click.echo(sentence)
         for warning in warnings(setup, account=DEFAULT_ACCOUNT if name is None else name):
             click.echo(f"mind: {warning}", err=True)
-    rules = len(everybody.plan.rules)
-    click.echo(f"{plan} is a good plan: {rules} rule{'' if rules == 1 else 's'}, seed {everybody.plan.seed}")
+    count = _counted(len(everybody.plan.rules), len(explain_settings(everybody)))
+    click.echo(f"{plan} is a good plan: {count}, seed {everybody.plan.seed}")
 
 
 @plan.command("show")
 @remote
 @click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON.")
 def plan_show(url: str, account: str, token: str | None, as_json: bool) -> None:
-    """Show the plan in force and how often each rule struck."""
+    """Show the plan in force: each rule and how often it struck, and what is set."""
     shown = ask(url, account, token, lambda client: client.plan())
     if as_json:
         print_json(shown)
@@ -71,10 +71,8 @@ def plan_set(plan: str, url: str, account: str, token: str | None) -> None:
 
     data = setup_as_json(read_plan(plan))
     shown = ask(url, account, token, lambda client: client.set_plan(data))
-    rules = len(shown["rules"])
-    click.echo(f"in force for account {account}: {rules} rule{'' if rules == 1 else 's'}")
-    _tell_of_replay(shown)
-    _mind(shown)
+    click.echo(f"in force for account {account}: {_counted(len(shown['rules']), len(shown['settings']))}")
+    _tell(shown)
 
 
 @plan.command("add")
@@ -88,23 +86,56 @@ def plan_add(rules: tuple[str, ...], url: str, account: str, token: str | None) 
 
 @plan.command("clear")
 @remote
-@click.option("--all", "everything", is_flag=True, help="Also treat keys and limits as usual again.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Take its settings away, too: everything is as usual."
+)
 def plan_clear(url: str, account: str, token: str | None, everything: bool) -> None:
-    """Take all rules away: the provider is healthy again."""
-    ask(url, account, token, lambda client: client.heal(all=everything))
-    click.echo(f"account {account} has no faults any more")
+    """Take all rules away: the provider is healthy again. Settings stay, and are said."""
+    shown = ask(url, account, token, lambda client: client.heal(all=everything))
+    if not shown["settings"]:
+        click.echo(f"account {account} has no faults any more")
+        return
+    click.echo(
+        f"account {account} has no rules any more; its settings stay"
+        " (simulator plan clear --all takes them away, too):"
+    )
+    _tell(shown)
+
+
+@plan.command("reset")
+@remote
+def plan_reset(url: str, account: str, token: str | None) -> None:
+    """Put the plan in force again that the account began with: that of serve --plan, or none."""
+    shown = ask(url, account, token, lambda client: client.reset_plan())
+    count = _counted(len(shown["rules"]), len(shown["settings"]))
+    click.echo(f"in force for account {account}: {count}, as at the start")
+    _tell(shown)
+
+
+def _counted(rules: int, settings: int) -> str:
+    """Say how much there is of a plan; settings only if there are any."""
+    said = f"{rules} rule{'' if rules == 1 else 's'}"
+    return f"{said}, {settings} setting{'' if settings == 1 else 's'}" if settings else said
 
 
 def _show(shown: dict[str, Any]) -> None:
-    """Say what each rule does and did."""
+    """Say what each rule does and did, and what is set."""
+    if not shown["rules"] and not shown["replay"]:
+        click.echo("no rules strike" if shown["settings"] else "no faults: every mail is taken")
+    _tell(shown, did=True)
+
+
+def _tell(shown: dict[str, Any], *, did: bool = False) -> None:
+    """Say everything of a plan, one thing a line. `did`: also what each rule did so far."""
     from simulator.config import explain, read_rules
 
-    if not shown["rules"] and not shown["replay"]:
-        click.echo("no faults: every mail is taken")
     for number, rule in enumerate(shown["rules"], 1):
         seen, fired, over = rule.pop("seen"), rule.pop("fired"), rule.pop("over")
         (read,) = read_rules([rule], "plan", start=number)
-        click.echo(f"{explain(read)} Met {seen}, struck {fired}{', and is over' if over else ''}.")
+        so_far = f" Met {seen}, struck {fired}{', and is over' if over else ''}." if did else ""
+        click.echo(f"{explain(read)}{so_far}")
+    for sentence in shown["settings"]:
+        click.echo(sentence)
     _tell_of_replay(shown)
     _mind(shown)
 

@@ -13,7 +13,8 @@ from simulator.config.forms import PARAMETERS
 from simulator.config.place import PlanError
 from simulator.config.plan import PLAN_KEYS, read_plan, read_plan_file
 from simulator.config.rules import RULE_KEYS, read_rules
-from simulator.config.sentences import explain, explain_settings
+from simulator.config.sentences import explain
+from simulator.config.settings import explain_settings
 from simulator.config.shipped import shipped_plans
 from simulator.config.written import plan_as_json, recording_as_json, rule_as_json
 

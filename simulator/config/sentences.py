@@ -49,8 +49,6 @@ from simulator.provider.faults.webhooks import (
     TellTwice,
     TellTwiceUnderAnotherId,
 )
-from simulator.provider.limits import Limit, Scope
-from simulator.provider.provider import Setup
 from simulator.provider.rule import Per, Rule
 
 _END = {End.HANG_UP: "hang up", End.RESET: "reset the line", End.HANG: "hang"}
@@ -199,45 +197,3 @@ def _what(rule: Rule) -> str:
         case fault:
             answer = fault.answer()
             return f"answer {spoken(answer)}" if fault.name == "reply" else spoken(answer)
-
-
-# --- what is no rule --------------------------------------------------------------------------------
-
-_WHOSE = {
-    Scope.ACCOUNT: "for the whole account",
-    Scope.IP: "for each address",
-    Scope.SENDER: "for each sender",
-    Scope.RECIPIENT_DOMAIN: "for each recipient domain",
-}
-_QUOTAS = (("per_minute", "minute"), ("per_hour", "hour"), ("per_day", "day"))
-
-
-def explain_settings(setup: Setup) -> list[str]:
-    """Return a sentence for everything of a plan that holds mail back without being a rule."""
-    said = [_limit(limit) for limit in setup.throughput]
-    if (rules := setup.greylist) is not None:
-        said.append(
-            f'greylist: at SMTP "rcpt", who comes for the first time is put off for {rules.delay_s:g} s with '
-            f"{rules.code} {rules.enhanced}."
-        )
-    if setup.plan.recorded is not None:
-        count = len(setup.plan.recorded)
-        said.append(
-            f"replay: {count} decision{' of a former run strikes' if count == 1 else 's of a former run strike'} again."
-        )
-    return said
-
-
-def _limit(limit: Limit) -> str:
-    what = "recipients" if limit.counts_recipients else "mails"
-    parts = []
-    if limit.rate_per_s is not None:
-        parts.append(f"{limit.rate_per_s:g} {what} a second ({limit.burst} at once)")
-    for key, window in _QUOTAS:
-        quota: int | None = getattr(limit, key)
-        if quota is not None:
-            parts.append(f"{quota} {what} {'an' if window == 'hour' else 'a'} {window}")
-    if limit.connections is not None:
-        parts.append(f"{limit.connections} connections at the same time")
-    only = "" if limit.only is None else f" like {limit.only.text}"
-    return f"limit {limit.name}: {_WHOSE[limit.per]}{only} at most {', '.join(parts)}."

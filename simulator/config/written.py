@@ -9,23 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from simulator.config.doubts import warnings
-from simulator.config.greylist import greylist_as_json
-from simulator.config.limits import limit_as_json
 from simulator.config.replay import recorded_as_json, replay_as_json
-from simulator.config.returns import returns_as_json
-from simulator.config.webhooks import webhooks_as_json
+from simulator.config.settings import THROUGHPUT, explain_settings, settings_as_json
 from simulator.provider.faults import natural_stage
 from simulator.provider.faults.written import as_table
 from simulator.provider.ledger import Decision
-from simulator.provider.limits import Limits
+from simulator.provider.plan import Plan
 from simulator.provider.plan_state import PlanState
 from simulator.provider.provider import Account, Setup
 from simulator.provider.replay import ReplayState
 from simulator.provider.rule import Pattern, Per, Rule, When
 from simulator.provider.webhooks import WebhookRules
-
-#: Limits that look at one mail only: a replay holds them like the first run.
-_SIZES = ("max_size_bytes", "max_recipients")
 
 
 def rule_as_json(rule: Rule) -> dict[str, Any]:
@@ -75,6 +69,8 @@ def plan_as_json(account: Account, now: datetime, webhooks: WebhookRules | None 
             for each in account.plan.tally(account.clock.now(now))
         ],
         "replay": _progress(account.plan),
+        # Of a recording is said how far it is.
+        "settings": explain_settings(dataclasses.replace(account.setup, plan=Plan())),
         "doubts": warnings(in_force, account=account.name),
     } | settings_as_json(account.setup)
 
@@ -86,9 +82,8 @@ def _progress(state: PlanState) -> dict[str, int] | None:
 def recording_as_json(setup: Setup, decisions: Iterable[Decision], *, seed: int) -> dict[str, Any]:
     """Return a plan that does again what was decided, without rules, limits on throughput and magic of its own."""
     settings = settings_as_json(setup)
-    limits = settings["limits"] | dict.fromkeys(
-        field.name for field in dataclasses.fields(Limits) if field.name not in _SIZES
-    )
+    # Limits that look at one mail only are held like in the first run.
+    limits = settings["limits"] | dict.fromkeys(THROUGHPUT)
     settings |= {
         "limits": limits | {"burst": 1},
         "limit": [],
@@ -103,19 +98,3 @@ def setup_as_json(setup: Setup) -> dict[str, Any]:
     rules = [rule_as_json(rule) for rule in setup.plan.rules]
     recorded = {} if setup.plan.recorded is None else {"replay": recorded_as_json(setup.plan.recorded)}
     return {"seed": setup.plan.seed, "rules": rules} | settings_as_json(setup) | recorded
-
-
-def settings_as_json(setup: Setup) -> dict[str, Any]:
-    """Return everything of a plan but its rules."""
-    return {
-        "idempotency": dataclasses.asdict(setup.keys),
-        "limits": dataclasses.asdict(setup.limits),
-        "limit": [limit_as_json(limit) for limit in setup.limit],
-        "smtp": dataclasses.asdict(setup.smtp),
-        "http": dataclasses.asdict(setup.api) | {"aliases": dict(setup.api.aliases)},
-        "batch": dataclasses.asdict(setup.batch),
-        "magic": dataclasses.asdict(setup.magic),
-        "webhooks": webhooks_as_json(setup.webhooks),
-        "returns": returns_as_json(setup.returns),
-        "greylist": greylist_as_json(setup.greylist),
-    }

@@ -105,6 +105,13 @@ async def heal(context: Context, asked: Asked) -> Response:
     return _changed(context, asked.account)
 
 
+async def begin_anew(context: Context, asked: Asked) -> Response:
+    name = asked.account_name
+    context.provider.set_up(name, context.provider.beginning(name), context.now())
+    context.couriers.refresh(name)
+    return _changed(context, asked.account)
+
+
 async def release(context: Context, asked: Asked) -> Response:
     return Said(shapes.Released(released=context.holds.release(asked.account_name)))
 
@@ -137,7 +144,7 @@ ENDPOINTS = (
         says="Take all rules away: the provider is healthy.",
         does=heal,
         gives=PLAN,
-        parameters=(flag("all", "Also treat keys and limits as usual again."),),
+        parameters=(flag("all", "Take its settings away, too: everything is as usual."),),
     ),
     Endpoint(
         method="POST",
@@ -147,6 +154,13 @@ ENDPOINTS = (
         missing=Missing.IGNORED,
         takes=Body(shapes=(shapes.PlanGiven,)),
         gives=Answer(shape=shapes.PlanChecked),
+    ),
+    Endpoint(
+        method="POST",
+        path="/plan/reset",
+        says="Put the plan in force again that the account began with.",
+        does=begin_anew,
+        gives=PLAN,
     ),
     Endpoint(
         method="POST",

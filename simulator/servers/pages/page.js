@@ -158,7 +158,8 @@ function toast(text, wrong = false) {
 }
 const doing = (promise, says) => promise.then((said) => says && toast(says(said))).catch((problem) => toast(problem.message, true));
 
-const planned = () => ({ ...JSON.parse($("#plan").dataset.settings), rules: ruleLines() });
+const planned = () => ({ ...JSON.parse($("#rules [data-settings]").dataset.settings), rules: ruleLines() });
+const healthy = (said) => (said.settings.length ? "No rules any more; settings stay" : "Nothing goes wrong any more");
 function ruleLines() {
   return $("#lines").value.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#")).map((line) => {
     if (!line.startsWith("{")) return line;
@@ -185,7 +186,7 @@ async function apply() {
   try {
     const said = await ask("PUT", "plan", planned());
     explained([]);
-    toast(said.rules.length ? `${said.rules.length} rule${said.rules.length === 1 ? "" : "s"} in force` : "Nothing goes wrong any more");
+    toast(said.rules.length ? `${said.rules.length} rule${said.rules.length === 1 ? "" : "s"} in force` : healthy(said));
   } catch (problem) { explained([problem.message], { wrong: true }); }
 }
 async function send() {
@@ -212,7 +213,8 @@ async function send() {
 const deeds = {
   home: () => go({ mail: "", attempt: "" }),
   release: () => doing(ask("POST", "release"), (said) => `${said.released} let go`),
-  heal: () => doing(ask("DELETE", "plan").then(() => { if ($("#lines")) $("#lines").value = ""; }), () => "Nothing goes wrong any more"),
+  heal: () => doing(ask("DELETE", "plan").then((said) => { if ($("#lines")) $("#lines").value = ""; return said; }), healthy),
+  begin: () => doing(ask("POST", "plan/reset").then(() => load("detail")), () => "As at the start"),
   explain,
   advance: (button) => doing(ask("PUT", "clock", { advance_s: Number(button.dataset.seconds) })),
   reset: () => confirm(`Forget everything of account ${account}?`) && doing(ask("POST", "reset"), () => "Forgotten").then(() => go({ mail: "", attempt: "" })),

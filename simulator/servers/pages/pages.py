@@ -130,11 +130,7 @@ class Pages:
             )
         if data.get("attempt"):
             return self._macro("attempt_part", asked, data, data["attempt"])
-        names = (
-            *("plan_rules", "plan_doubts", "plan_replay", "plan_lines", "plan_settings"),
-            *("plans", "addresses"),
-        )
-        return self._macro("home_part", asked, data, *(data[name] for name in names))
+        return self._macro("home_part", asked, data, data["plan"], data["plans"], data["addresses"])
 
     async def _verdict(self, asked: _Asked) -> str:
         data = await self._verdict_data(asked)
@@ -147,8 +143,7 @@ class Pages:
         return self._macro("held_part", asked, {}, self._context.holds.held(asked.account.name))
 
     async def _rules(self, asked: _Asked) -> str:
-        plan = self._plan(asked)
-        return self._macro("rules_part", asked, {}, view.rules(plan), plan["doubts"], plan["replay"])
+        return self._macro("rules_part", asked, {}, self._plan(asked))
 
     # --- facts --------------------------------------------------------------------------------------
 
@@ -185,16 +180,7 @@ class Pages:
             )
             if page.found and page.found[0].id == asked.attempt:
                 return {"attempt": attempts.shown(page.found[0])}
-        plan = self._plan(asked)
-        return {
-            "plan_rules": view.rules(plan),
-            "plan_doubts": plan["doubts"],
-            "plan_replay": plan["replay"],
-            "plan_lines": view.lines(plan),
-            "plan_settings": view.settings(plan),
-            "plans": shipped_plans(),
-            "addresses": self._addresses(),
-        }
+        return {"plan": self._plan(asked), "plans": shipped_plans(), "addresses": self._addresses()}
 
     async def _mail_data(self, asked: _Asked) -> dict[str, Any] | None:
         acceptance = asked.account.ledger.get(asked.mail)

@@ -140,7 +140,7 @@ def settings(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 #: What is shown of a plan and is no setting: of a recording only how far it is.
-_NO_SETTINGS = frozenset({"rules", "doubts", "replay"})
+_NO_SETTINGS = frozenset({"rules", "settings", "doubts", "replay"})
 
 
 def written(rule: Mapping[str, Any]) -> dict[str, Any]:

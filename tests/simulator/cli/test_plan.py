@@ -61,7 +61,10 @@ def test_the_plans_of_accounts_are_checked_too(tmp_path: Path) -> None:
 def test_a_plan_is_changed_while_the_simulator_runs(simulator: Running) -> None:
     """Named, appended to in one line, shown with what each rule did, and taken away again."""
     where = url(simulator)
-    assert invoke("set", "lost-answers", *where).output == "in force for account default: 1 rule\n"
+    assert invoke("set", "lost-answers", *where).output.splitlines() == [
+        "in force for account default: 1 rule",
+        *(line.replace(". Met 0, struck 0.", ".") for line in invoke("show", *where).output.splitlines()),
+    ]
     added = invoke("add", "503 first 1", "429 retry-after 3", *where).output.splitlines()
     assert added[1] == '503 first 1: at HTTP "accept", on the first occasion, answer 503. Met 0, struck 0.'
     assert len(added) == 3
@@ -89,13 +92,58 @@ def test_a_recording_is_shown_with_how_far_it_is(simulator: Running, tmp_path: P
         control.reset()
     says = "replay: {} of 1 decision of a former run struck again"
 
+    magic = "[magic]: on = false."
     said = invoke("set", str(recording), *where).output.splitlines()
-    assert said == ["in force for account default: 0 rules", says.format(0)]
+    assert said == ["in force for account default: 0 rules, 1 setting", magic, says.format(0)]
     assert ask(simulator, request(mail())).status == 503
-    assert invoke("show", *where).output.splitlines() == [says.format(1)]
-    assert invoke("add", "429 once", *where).output.splitlines()[1:] == [says.format(1)]
-    invoke("clear", *where)
+    assert invoke("show", *where).output.splitlines() == [magic, says.format(1)]
+    assert invoke("add", "429 once", *where).output.splitlines()[1:] == [magic, says.format(1)]
+    invoke("clear", "--all", *where)
     assert invoke("show", *where).output == "no faults: every mail is taken\n"
+
+
+def test_settings_are_said_when_they_are_set_shown_and_left(simulator: Running, tmp_path: Path) -> None:
+    """A plan without rules is not nothing; clearing says what stays, and how that goes away."""
+    where = (*url(simulator), "--account", "settings")
+    hides = '[smtp]: hide = ["STARTTLS"].'
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[smtp]\nhide = ["STARTTLS"]\n')
+
+    assert invoke("check", str(plan)).output.splitlines() == [
+        hides,
+        f"{plan} is a good plan: 0 rules, 1 setting, seed 0",
+    ]
+    assert invoke("set", str(plan), *where).output.splitlines() == [
+        "in force for account settings: 0 rules, 1 setting",
+        hides,
+    ]
+    assert invoke("show", *where).output.splitlines() == ["no rules strike", hides]
+    invoke("add", "503", *where)
+    assert invoke("clear", *where).output.splitlines() == [
+        "account settings has no rules any more; its settings stay (simulator plan clear --all takes them away, too):",
+        hides,
+    ]
+    assert invoke("clear", "--all", *where).output == "account settings has no faults any more\n"
+    assert invoke("show", *where).output == "no faults: every mail is taken\n"
+
+
+def test_an_account_goes_back_to_the_plan_it_began_with() -> None:
+    """Rules and settings of `serve --plan`, their counts begin anew; what was sent stays."""
+    with running({"rules": ["503 once"], "limits": {"max_recipients": 5}}) as service:
+        where = url(service)
+        assert ask(service, request(mail())).status == 503
+        assert ask(service, request(mail())).status == 200
+        invoke("clear", "--all", *where)
+        invoke("add", "429", *where)
+
+        assert invoke("reset", *where).output.splitlines() == [
+            "in force for account default: 1 rule, 1 setting, as at the start",
+            '503 once: at HTTP "accept", once, answer 503.',
+            "[limits]: max_recipients = 5.",
+        ]
+        assert ask(service, request(mail())).status == 503
+        with service.control() as control:
+            assert len(control.messages()) == 1
 
 
 def test_what_can_never_strike_is_said_when_it_is_set(simulator: Running) -> None:

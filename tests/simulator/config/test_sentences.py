@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.config import explain, explain_settings, read_plan
+from simulator.config import explain
 from tests.simulator.config.plans import WRITTEN, one
 
 
@@ -42,37 +42,3 @@ def test_a_rule_is_explained_in_one_sentence(written: dict[str, Any]) -> None:
 )
 def test_an_explanation_says_where_whom_when_and_what(keys: dict[str, Any], said: str) -> None:
     assert explain(one(name="r", **keys)) == said
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ({}, []),
-        (
-            {"limits": {"rate_per_s": 2, "burst": 10, "per_hour": 500, "connections": 4}},
-            [
-                "limit account: for the whole account at most 2 mails a second (10 at once), 500 mails an hour, "
-                "4 connections at the same time."
-            ],
-        ),
-        (
-            {"limit": [{"name": "big", "per": "recipient_domain", "only": "*.com", "per_day": 3}]},
-            ["limit big: for each recipient domain like *.com at most 3 recipients a day."],
-        ),
-        (
-            {"greylist": {"delay_s": 60}},
-            ['greylist: at SMTP "rcpt", who comes for the first time is put off for 60 s with 451 4.7.1.'],
-        ),
-        (
-            {
-                "replay": [
-                    {"wire": "http", "stage": "accept", "nth": 1, "strikes": [{"rule": "r", "fault": "hang"}]}
-                ]
-            },
-            ["replay: 1 decision of a former run strikes again."],
-        ),
-    ],
-    ids=str,
-)
-def test_what_is_no_rule_is_said_too(plan: dict[str, Any], said: list[str]) -> None:
-    assert explain_settings(read_plan(plan, "plan.toml")) == said

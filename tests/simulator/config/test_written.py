@@ -48,8 +48,21 @@ def test_a_plan_is_shown_as_it_was_written_with_its_counts() -> None:
         "returns": returns_as_json(ReturnRules()),
         "greylist": None,
         "replay": None,
+        "settings": [],
         "doubts": [],
     }
+
+
+def test_a_plan_is_shown_with_what_is_set_in_words() -> None:
+    """But for a recording, of which it is said how far it is."""
+    replay = {"wire": "http", "stage": "accept", "nth": 1, "strikes": [{"rule": "r", "fault": "hang"}]}
+    setup = read_plan({"smtp": {"hide": ["AUTH"]}, "limits": {"per_day": 4}, "replay": [replay]}, "plan.toml")
+    account = Provider(setup=setup, now=NOW).account("default", NOW)
+
+    assert plan_as_json(account, NOW)["settings"] == [
+        "limit account: for the whole account at most 4 mails a day.",
+        '[smtp]: hide = ["AUTH"].',
+    ]
 
 
 def test_a_plan_is_shown_with_what_is_doubtful_in_its_account() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from simulator.client import ControlClient, ControlError
-from tests.simulator.running import Running, ask, mail, request
+from simulator.config import read_plan
+from simulator.provider.tenancy import Tenancy, Tenant
+from tests.simulator.running import Running, ask, mail, request, running
 
 
 def test_a_plan_is_set_shown_appended_to_and_cleared(simulator: Running, control: ControlClient) -> None:
@@ -28,6 +31,29 @@ def test_a_plan_is_set_shown_appended_to_and_cleared(simulator: Running, control
     assert control.heal()["limits"]["max_recipients"] == 5
     assert control.plan()["rules"] == []
     assert control.heal(all=True)["limits"]["max_recipients"] == 1000
+
+
+def test_a_plan_says_in_words_what_is_set(control: ControlClient) -> None:
+    shown = control.set_plan({"smtp": {"hide": ["STARTTLS"]}})
+
+    assert shown["settings"] == ['[smtp]: hide = ["STARTTLS"].']
+    assert control.heal()["settings"] == shown["settings"]
+    assert control.heal(all=True)["settings"] == []
+
+
+def test_an_account_goes_back_to_what_it_was_announced_with(tmp_path: Path) -> None:
+    """Each to its own, and after a restart it is still so."""
+    shop = read_plan({"rules": ["451"], "smtp": {"hide": ["AUTH"]}}, "shop")
+    tenancy = Tenancy(tenants=(("shop", Tenant(setup=shop)),))
+    plan, options = {"rules": ["503"]}, {"tenancy": tenancy, "ledger": f"{tmp_path}/simulator.db"}
+    with running(plan, **options) as service:
+        for account, rule in ("shop", "451"), ("blog", "503"):
+            with service.control(account) as control:
+                control.set_plan({"rules": ["hang"]})
+                assert [each["name"] for each in control.reset_plan()["rules"]] == [rule]
+    with running(plan, **options) as service, service.control("shop") as control:
+        shown = control.plan()
+        assert ([each["name"] for each in shown["rules"]], shown["smtp"]["hide"]) == (["451"], ["AUTH"])
 
 
 def test_a_plan_is_explained_without_being_put_in_force(control: ControlClient) -> None:

@@ -40,7 +40,7 @@ def test_rules_are_explained_added_changed_and_taken_away_on_the_page(tmp_path: 
     async def people(simulator: Running, control: ControlClient) -> None:
         async with a_page(tmp_path) as page:
             await opened(page, simulator)
-            assert "Nothing goes wrong" in await page.value(RULES)
+            assert "No rules strike." in await page.value(RULES)
 
             await page.write("#lines", "503 to bob@example.com")
             await page.click("[data-do=explain]")
@@ -70,13 +70,26 @@ def test_rules_are_explained_added_changed_and_taken_away_on_the_page(tmp_path: 
             assert [status(simulator, "bob@example.com") for _ in range(2)] == [429, 200]
 
             await page.click("[data-do=heal]")
-            await page.until(f"{RULES}.includes('Nothing goes wrong')")
+            await page.until(f"{RULES}.includes('No rules strike')")
+            assert "[limits]: max_recipients = 3." in await page.value(RULES)
             assert names(control) == []
             assert await page.value(LINES) == ""
             assert control.plan()["limits"]["max_recipients"] == 3, "as before"
+
+            # What somebody else has set meanwhile stays, too.
+            control.set_plan({"limits": {"max_recipients": 4}})
+            await page.until(f"{RULES}.includes('max_recipients = 4')")
+            await page.write("#lines", "503")
+            await page.click("#plan [type=submit]")
+            await page.until(f"{RULES}.includes('503')")
+            assert control.plan()["limits"]["max_recipients"] == 4
+
+            await page.click("[data-do=begin]")
+            await page.until(f"{LINES} === '451 once'")
+            assert (names(control), control.plan()["settings"]) == (["451 once"], [])
             assert page.complaints == []
 
-    with running() as simulator, simulator.control("shop") as control:
+    with running({"rules": ["451 once"]}) as simulator, simulator.control("shop") as control:
         control.set_plan({"limits": {"max_recipients": 3}})
         asyncio.run(people(simulator, control))
 

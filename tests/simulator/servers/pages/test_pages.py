@@ -81,16 +81,14 @@ def test_the_page_shows_mails_verdict_plan_and_where_to_send(
 
 def applied(page: str) -> dict[str, object]:
     """Return what a page puts in force when somebody applies the rules as it shows them."""
-    (form,) = [
-        attributes
-        for tag, attributes in Elements(page).found
-        if tag == "form" and attributes.get("id") == "plan"
+    (rules_shown,) = [
+        attributes for _, attributes in Elements(page).found if attributes.get("data-settings") is not None
     ]
     shown = re.search(r'<textarea id="lines"[^>]*>(.*?)</textarea>', page, re.DOTALL)
     assert shown is not None
     lines = html.unescape(shown[1])
     rules = [json.loads(line) if line.startswith("{") else line for line in lines.splitlines()]
-    settings: dict[str, object] = json.loads(str(form["data-settings"]))
+    settings: dict[str, object] = json.loads(str(rules_shown["data-settings"]))
     return settings | {"rules": rules}
 
 
