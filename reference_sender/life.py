@@ -73,7 +73,9 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     },
     (State.SENDING, State.EXPIRED): {Actor.WORKER: "its time was over before an attempt began"},
     (State.SENDING, State.SUPPRESSED): {Actor.WORKER: "the recipient must not be written to"},
-    (State.SENDING, State.DEAD): {Actor.WORKER: "attempts or age spent"},
+    (State.SENDING, State.DEAD): {
+        Actor.WORKER: "attempts or age spent, or an attachment that it names is gone"
+    },
     (State.PENDING, State.ACCEPTED): {
         Actor.EVENTS: "an event proves that an attempt in doubt was accepted: another one would be one too many",
     },

@@ -21,6 +21,7 @@ from reference_sender.option_table import DATABASE
 from reference_sender.outbox.depths import Depth, EventDepth
 from reference_sender.outbox.store import Store, Tally
 from reference_sender.policy.breaker import Position
+from reference_sender.policy.causes import Cause, counted
 from reference_sender.policy.classes import late_after_s
 from reference_sender.policy.gate import Shared
 from reference_sender.wiring import Parts
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
-#: So many mails that want a person are shown one by one.
+#: So many mails that want a person are shown one by one, and so many causes.
 _SHOWN = 5
 #: Events are dealt with at once; who waits for so long waits for somebody.
 _EVENTS_LATE_S = 30.0
@@ -44,7 +45,7 @@ _ASKS = (
         "ask the provider; has it:     requeue --id N --accepted PROVIDER-ID\n"
         "                    has it not: requeue --id N --i-checked",
     ),
-    (State.DEAD, "attempts or age are spent", "mend the cause, then requeue --state dead"),
+    (State.DEAD, "nobody sends them any more", None),  # what to do is a matter of the cause
 )
 #: The same of what a provider refused for good.
 _TO_FAILED = "a wrong address needs nothing; was it a mistake of ours, mend it, then requeue --state failed"
@@ -136,6 +137,7 @@ def told(store: Store, *, now: datetime, mails: bool, queues: bool = True) -> di
         }
         for d in store.depths(now=now)
     ]
+    answer["dead"] = {cause.says: count for cause, count in counted(store.sentences(State.DEAD))}
     events = store.event_depth(now=now)
     answer["events"] = {"waiting": events.waiting, "oldest_age_s": round(events.oldest_s, 3)}
     answer["providers"] = {
@@ -158,6 +160,7 @@ class Look:
         where: str,
         depths: list[Depth],
         asking: dict[State, list[Docket]],
+        causes: list[tuple[Cause, int]],
         tallies: list[Tally],
         events: EventDepth,
         gates: dict[str, Shared],
@@ -165,6 +168,8 @@ class Look:
         self.where = where
         self.depths = depths
         self.asking = asking
+        self.causes = causes
+        """Why the dead ones are dead, and how many."""
         self.tallies = tallies
         self.events = events
         self.gates = gates
@@ -179,6 +184,7 @@ def look(store: Store, now: datetime, *, tallies: list[Tally] | None = None) -> 
             **{state: store.oldest(state, limit=_SHOWN) for state, _, _ in _ASKS},
             State.FAILED: store.newest(State.FAILED, limit=_SHOWN),
         },
+        causes=counted(store.sentences(State.DEAD)),
         tallies=store.tallies() if tallies is None else tallies,
         events=store.event_depth(now=now),
         gates=store.gates(),
@@ -235,14 +241,15 @@ def _people(seen: Look, now: datetime) -> Iterable[RenderableType]:
 
 
 def _asking(
-    seen: Look, now: datetime, state: State, count: int, meaning: str, todo: str, style: str
+    seen: Look, now: datetime, state: State, count: int, meaning: str, todo: str | None, style: str
 ) -> Iterable[RenderableType]:
     """Mails that ask something of a person: how many, what of them, what to do, and the first of them."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    yield Text.assemble((f"● {count:,} {state.value}", style), f" – {meaning}\n", (f"  {todo}", "dim"))
+    yield Text.assemble((f"● {count:,} {state.value}", style), f" – {meaning}")
+    yield _causes(seen.causes) if todo is None else Text(f"  {todo}", style="dim")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="cyan", no_wrap=True, justify="right")
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
@@ -255,6 +262,23 @@ def _asking(
     if count > len(seen.asking[state]):
         table.add_row("", f"… and {count - len(seen.asking[state]):,} more", "", "")
     yield Padding(table, (0, 0, 1, 2))
+
+
+def _causes(causes: list[tuple[Cause, int]]) -> RenderableType:
+    """Why so many mails are dead, and what to do about each cause; rare ones are counted together."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(style="dim", overflow="fold")
+    for cause, count in causes[:_SHOWN]:
+        table.add_row(f"{count:,}", Text(cause.says), Text(cause.todo))
+    if others := sum(count for _, count in causes[_SHOWN:]):
+        table.add_row(f"{others:,}", "for other reasons", "")
+    return Padding(table, (0, 0, 0, 2))
 
 
 def _providers(seen: Look, now: datetime) -> Iterable[RenderableType]:

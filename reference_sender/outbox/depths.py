@@ -93,6 +93,14 @@ _NEWEST = {
 }
 
 
+_SENTENCES = {
+    state: select(_row.last_error, func.count().label("mails"))
+    .where(in_state(state))
+    .group_by(_row.last_error)
+    for state in DEEP
+}
+
+
 class Depths(Transactions):
     """What alarms look at."""
 
@@ -134,6 +142,11 @@ class Depths(Transactions):
     def newest(self, state: State, *, limit: int) -> list[Docket]:
         """The mails that came into a state last, the last one first."""
         return self._dockets(_NEWEST[state], limit)
+
+    def sentences(self, state: State) -> dict[str | None, int]:
+        """What the mails of a state say of why they are in it, and how many say so."""
+        with self._read() as connection:
+            return {row.last_error: row.mails for row in connection.execute(_SENTENCES[state])}
 
     def _dockets(self, query: Select[Any], limit: int) -> list[Docket]:
         with self._read() as connection:

@@ -18,7 +18,7 @@ from reference_sender.policy.bars import BARRED
 from reference_sender.policy.caps import overdue, too_many, too_old
 from reference_sender.policy.evidence import Accepted, Evidence, Outcome, Refused, TryLater, Unknown
 from reference_sender.policy.settings import Policy, Settings
-from reference_sender.policy.suspects import lost_in_company
+from reference_sender.policy.suspects import is_suspect, lost_in_company
 
 
 class Doubt(StrEnum):
@@ -84,7 +84,8 @@ def before_sending(docket: Docket, settings: Settings, now: datetime) -> Decisio
     # The claim has counted the attempt that we are asked about: one above the cap is one too many. This is what
     # stops a mail that kills its worker each time. If others were lost with it, it may have been one of them.
     if docket.attempts > settings.max_attempts and not lost_in_company(docket.losses):
-        return _end(docket, State.DEAD, f"{docket.attempts - 1} attempts spent", now)
+        how = ", the last one lost with its worker" if is_suspect(docket.losses) else ""
+        return _end(docket, State.DEAD, f"{docket.attempts - 1} attempts spent{how}", now)
     if not docket.doubted:
         return None
     match settings.policy:

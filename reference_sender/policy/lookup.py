@@ -18,6 +18,7 @@ from reference_sender.policy.settings import Policy, Settings
 PARKED_LOOK_S = 3_600.0
 
 
+_PROVED = "the look-up proves that nothing was accepted"
 # Where a mail that was not sent can go.
 _ENDS = FINAL - {State.ACCEPTED} | {State.PENDING}
 
@@ -61,7 +62,8 @@ def after_lookup(answer: LookedUp, docket: Docket, settings: Settings, now: date
                 end = State.DEAD  # edited by hand: a person decides
             return Decision(
                 state=end,
-                reason="the look-up proves that nothing was accepted",
+                # Why it goes nowhere else matters more than how it is known that it was not sent.
+                reason=f"{docket.last_error}; {_PROVED}" if docket.last_error and end in FINAL else _PROVED,
                 next_attempt_at=now if end is State.PENDING else None,
                 doubt=Doubt.CLEAR,
             )

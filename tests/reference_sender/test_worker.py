@@ -179,7 +179,7 @@ class Says:
     [
         (None, State.UNKNOWN, "the provider knows our key with other bytes"),
         (Says(Unavailable(reason="away")), State.UNKNOWN, "the provider knows our key with other bytes"),
-        (Says(NotFound()), State.DEAD, "the look-up proves that nothing was accepted"),
+        (Says(NotFound()), State.DEAD, "the provider knows our key with other bytes"),
         (Says(Found(provider_id="m1")), State.ACCEPTED, None),
     ],
     ids=["no look-up", "it is away", "not there", "there"],

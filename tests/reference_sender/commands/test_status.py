@@ -56,6 +56,35 @@ def test_unknown_and_dead_come_first_with_what_to_do(outbox: Outbox) -> None:
     assert "@" not in shown, "a person sees no addresses here"
 
 
+def test_of_the_dead_each_cause_is_told_with_what_to_do(outbox: Outbox) -> None:
+    """The most frequent first; numbers in a sentence make no other cause."""
+    reasons = ["12 attempts spent", "older than 5 seconds", "no route; 3 attempts spent", "[/red] the moon"]
+    for number, reason in enumerate(reasons):
+        outbox.bring(f"order-{number}", State.DEAD, reason=reason)
+    lines = outbox.call("status").stdout.splitlines()
+    first = next(number for number, line in enumerate(lines) if "4 dead" in line)
+    assert [" ".join(line.split()) for line in lines[first : first + 4]] == [
+        "● 4 dead – nobody sends them any more",
+        "2 attempts are spent mend the cause, then requeue --state dead",
+        "1 [/red] the moon mend the cause, then requeue --id N",
+        "1 it is too old still wanted? mend the cause, then requeue --state dead",
+    ]
+    assert told(outbox, "--no-mails")["dead"] == {
+        "attempts are spent": 2,
+        "[/red] the moon": 1,
+        "it is too old": 1,
+    }
+
+
+def test_of_many_causes_the_rare_ones_are_counted_together(outbox: Outbox) -> None:
+    for number in range(8):
+        outbox.bring(f"order-{number}", State.DEAD, reason=f"reason {number}")
+    shown = [" ".join(line.split()) for line in outbox.call("status").stdout.splitlines()]
+    assert "1 reason 4 mend the cause, then requeue --id N" in shown
+    assert "3 for other reasons" in shown
+    assert not any("reason 5" in line and "mend" in line for line in shown)
+
+
 def test_brackets_in_a_key_or_a_reason_are_shown_as_they_are(outbox: Outbox) -> None:
     outbox.bring("order[/1]", State.DEAD, reason="[/red] 12 attempts")
     for command in (("status",), ("trace", "order[/1]")):
@@ -89,7 +118,7 @@ def test_what_was_refused_days_ago_asks_nothing_and_is_not_hidden(outbox: Outbox
     assert "● nobody has to do anything; 1 failed, refused for good, the last one 2 d ago" in shown
     outbox.bring("order-2", State.DEAD)
     shown = outbox.call("status").stdout
-    assert "● 1 dead – attempts or age are spent" in shown
+    assert "● 1 dead – nobody sends them any more" in shown
     assert "nobody has to do anything" not in shown
     assert "finished: 1 failed, 1 dead" in shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import create_engine, delete, insert
+from sqlalchemy import create_engine, delete, insert, update
 
 from reference_sender.life import State
 from reference_sender.outbox.depths import _DEPTHS, DEEP, EventDepth
@@ -51,6 +51,17 @@ def test_each_state_that_wants_somebody_is_counted(outbox: SqlBench, store: Stor
         (State.SENDING, "confirmation", 1, 5.0, 0.0),
         (State.DEAD, "confirmation", 1, 900.0, 0.0),
     ]
+
+
+def test_what_mails_say_of_why_they_are_in_a_state_is_counted(outbox: SqlBench, store: Store) -> None:
+    for key, why in (("a", "too old"), ("b", "spent"), ("c", "too old"), ("d", None)):
+        put(outbox, key, State.DEAD, due_in_s=None)
+        with outbox.begin() as connection:
+            connection.execute(
+                update(outgoing_email).where(outgoing_email.c.dedupe_key == key).values(last_error=why)
+            )
+    put(outbox, "waits", State.PENDING)
+    assert store.sentences(State.DEAD) == {"too old": 2, "spent": 1, None: 1}
 
 
 def test_the_last_that_came_into_a_state_is_told(outbox: SqlBench, store: Store) -> None:
