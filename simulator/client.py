@@ -254,7 +254,10 @@ class ControlClient:
     # --- promises -----------------------------------------------------------------------------------
 
     def owe(self, obligations: Iterable[Mapping[str, Any]]) -> int:
-        """Enter obligations `{"ref", "recipient", "copies", "sha256", "state"}`; return how many."""
+        """Enter obligations `{"ref", "recipient", "copies", "sha256", "state"}`; return how many.
+
+        A recipient is a bare address: what no mail can go to is refused, and all with it.
+        """
         body = {"obligations": [dict(each) for each in obligations]}
         entered: int = self._json("POST", "obligations", body=body)["obligations"]
         return entered

@@ -510,7 +510,15 @@ class Obligation(TypedDict):
     """One promised mail to one recipient; the same ref and recipient replaces the former entry."""
 
     ref: Line
-    recipient: Line
+    recipient: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_LINE_CHARS,
+            pattern=r"^[^\x00-\x1f\x7f]+$",
+            description="A bare address, or `postmaster`.",
+        ),
+    ]
     copies: NotRequired[
         Annotated[int, Meta(ge=0, le=MAX_COPIES, description="How many acceptances are right.")]
     ]

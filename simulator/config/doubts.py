@@ -8,6 +8,7 @@ from math import inf
 
 from simulator.config.place import did_you_mean, shown
 from simulator.config.sentences import nth
+from simulator.dialects.address import can_receive, can_send, is_address, leaves_room
 from simulator.provider.fate import Happening
 from simulator.provider.faults import (
     WEBHOOK_STAGES,
@@ -26,8 +27,7 @@ _UNNAMED = frozenset(
     {("smtp", "connect"), ("smtp", "ehlo"), ("smtp", "starttls"), ("http", "tls"), ("http", "connect")}
 )
 _AT_WEBHOOKS = frozenset(("webhook", stage) for stage in WEBHOOK_STAGES)
-#: The null sender, and the mailbox that has no domain (RFC 5321, section 4.1.1.3).
-_NO_AT = ("", "postmaster")
+_ADDRESS = 'one looks like "ada@example.com"'
 
 
 def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
@@ -79,19 +79,25 @@ def _nobody(rule: Rule) -> Iterator[str]:
         yield f"there is no event {shown(event.text)}; {did_you_mean(event.text, tuple(Happening))}"
     if rule.stages <= _AT_WEBHOOKS:
         return  # Events that are pushed by hand may be about anybody.
-    for name in ("sender", "recipient"):
+    for name, can in (("sender", can_send), ("recipient", can_receive)):
         pattern: Pattern | None = getattr(rule.who, name)
-        if pattern is None or not _is_exact(pattern) or pattern.text.lower() in _NO_AT:
+        if pattern is None or pattern.is_regex:
             continue
-        local_part, _, domain = (
-            pattern.text.rpartition("@") if "@" in pattern.text else (pattern.text, "", "")
-        )
-        if local_part and domain:
-            continue
-        right = f"{shown(f'{local_part}@*')} is {local_part} anywhere"
-        if not local_part:
-            right = f"{shown(f'*@{domain}')} is everybody there"
-        yield f'"{name}" is {shown(pattern.text)}, which is no address; {right}'
+        if not _is_exact(pattern):
+            if not leaves_room(pattern.text, can):
+                yield f'"{name}" is {shown(pattern.text)}, which no address is like; {_ADDRESS}'
+        elif not can(pattern.text):
+            yield f'"{name}" is {shown(pattern.text)}, which is no address; {_meant(pattern.text)}'
+
+
+def _meant(text: str) -> str:
+    """Say what somebody may have meant by what is no address: half of one, or anything."""
+    local_part, domain = text.rstrip("@"), text.lstrip("@")
+    if text.count("@") <= 1 and is_address(f"{local_part}@x"):
+        return f"{shown(f'{local_part}@*')} is {local_part} anywhere"
+    if text.count("@") == 1 and is_address(f"x@{domain}"):
+        return f"{shown(f'*@{domain}')} is everybody there"
+    return _ADDRESS
 
 
 def _left_out(rule: Rule, webhooks: WebhookRules) -> str | None:

@@ -262,7 +262,10 @@ class MailProvider:
             raise AssertionError(f"{words.counted(len(mails))} came, none was expected\n{found}")
 
     def owe(self, recipient: str, ref: str | None = None, *, copies: int = 1) -> None:
-        """Enter a promise: the application owes this recipient a mail; `ref` names the business transaction."""
+        """Enter a promise: the application owes this recipient a mail; `ref` names the business transaction.
+
+        `recipient` is a bare address, like `ada@example.com`.
+        """
         self.control.owe([{"ref": ref or recipient, "recipient": recipient, "copies": copies}])
 
     def verdict(self, *, final: bool = True) -> shapes.Verdict:

@@ -18,7 +18,7 @@ PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+")
 _SPACED_COLON = re.compile(rb'"[ \t\r\n]+:')
 _decode = msgspec.json.Decoder().decode
 
-_ADDRESS = re.compile(r"[^@\s,;<>()\[\]\"]+@(?:[^@\s,;<>()\[\]\"]+|\[[^@\s\[\]]+\])")
+ADDRESS = re.compile(r"[^@\s,;<>()\[\]\"]+@(?:[^@\s,;<>()\[\]\"]+|\[[^@\s\[\]]+\])")
 
 
 class Malformed(Exception):
@@ -128,7 +128,7 @@ def mailbox(text: str, where: str, reason: Reason) -> tuple[str, str]:
     if address.endswith(">"):
         name, _, address = address[:-1].rpartition("<")
         name = name.strip()
-    if len(address) > 320 or "<" in name or ">" in name or not _ADDRESS.fullmatch(address):
+    if len(address) > 320 or "<" in name or ">" in name or not ADDRESS.fullmatch(address):
         raise Malformed(
             f'{where} is {shown(text)}; an address looks like "a@example.org" or "Name <a@example.org>"',
             reason,

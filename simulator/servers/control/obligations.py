@@ -7,6 +7,7 @@ import re
 from starlette.responses import Response
 
 from simulator import shapes
+from simulator.dialects.address import can_receive
 from simulator.provider.obligations import Obligation, Reported
 from simulator.servers.control.context import Context
 from simulator.servers.control.endpoint import Answer, Asked, Body, Endpoint, Missing, flag
@@ -66,6 +67,12 @@ def _read(entry: object, account: str, number: int) -> Obligation:
                 422,
                 f"{where}: {key} must be a text of 1 to {shapes.MAX_LINE_CHARS} characters on one line",
             )
+    if not can_receive(entry["recipient"]):
+        raise Refusal(
+            422,
+            f"{where}: recipient is {entry['recipient'][:60]!r}, to which no mail can go; give a bare address,"
+            " like 'ada@example.com'",
+        )
     copies = entry.get("copies", 1)
     if isinstance(copies, bool) or not isinstance(copies, int) or not 0 <= copies <= shapes.MAX_COPIES:
         raise Refusal(422, f"{where}: copies must be a whole number from 0 to {shapes.MAX_COPIES}")

@@ -39,6 +39,12 @@ from simulator.config import (
         (["503 to bob"], 'can never strike: "recipient" is "bob", which is no address; "bob@*" is bob anywhere'),
         ([{"fault": "refuse_recipients", "recipient": "bob@"}], '"recipient" is "bob@", which is no address; "bob@*" is bob anywhere'),
         ([{"fault": "hang", "sender": "@shop.example"}], '"sender" is "@shop.example", which is no address; "*@shop.example" is everybody there'),
+        ([{"fault": "hang", "recipient": "bob@@example"}], 'can never strike: "recipient" is "bob@@example", which is no address; one looks like "ada@example.com"'),
+        ([{"fault": "hang", "recipient": "Bob <bob@example.com>"}], '"recipient" is "Bob <bob@example.com>", which is no address; one looks like'),
+        ([{"fault": "hang", "sender": "bob smith"}], '"sender" is "bob smith", which is no address; one looks like'),
+        ([{"fault": "hang", "sender": "postmaster"}], '"sender" is "postmaster", which is no address; "postmaster@*" is postmaster anywhere'),
+        ([{"fault": "hang", "recipient": "bob@@*"}], '"recipient" is "bob@@*", which no address is like; one looks like "ada@example.com"'),
+        ([{"fault": "hang", "recipient": "*@"}], '"recipient" is "*@", which no address is like; one looks like'),
         ([{"fault": "webhook_lose", "event": "email.bounce"}], 'can never strike: there is no event "email.bounce"; did you mean "email.bounced"?'),
         ([{"fault": "webhook_lose", "event": "mail.*"}], 'can never strike: there is no event "mail.*"; known are'),
     ],
@@ -71,6 +77,12 @@ def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[Any], says: s
         ["reset on smtp", "hang"],
         ["reset for 60 s", "reset after 61 s", "hang"],
         ["503 to bob@*", "451 to postmaster", "452 to *", "hang to /bob/", "reset to b?b"],
+        # Odd, but they come over a wire.
+        [
+            {"fault": "hang", "recipient": each}
+            for each in ('"bob@"@example', "bob@[192.0.2.1]", "bücher@exämple", "a_b@_x")
+        ],
+        [{"fault": "hang", "recipient": each} for each in ("*@*@*", "bob*", "*.example", "?@?", "/@@/")],
         [{"fault": "hang", "sender": ""}],
         [
             {"fault": "webhook_lose", "event": "email.*"},

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from simulator.client import ControlClient
+from simulator.client import ControlClient, ControlError
 from tests.simulator.running import Running, ask, mail, request
 
 
@@ -48,8 +48,30 @@ BAD_OBLIGATIONS = {
     "unknown key": {"obligations": [{"ref": "r", "recipient": "a@x", "due": 1}]},
     "unknown state": {"obligations": [{"ref": "r", "recipient": "a@x", "state": "lost"}]},
     "negative copies": {"obligations": [{"ref": "r", "recipient": "a@x", "copies": -1}]},
+    "no address": {"obligations": [{"ref": "q", "recipient": "a@x"}, {"ref": "r", "recipient": "b"}]},
+    "a name before the address": [{"ref": "r", "recipient": "Bob <b@x>", "copies": 0}],
     "short digest": {"obligations": [{"ref": "r", "recipient": "a@x", "sha256": "abc"}]},
 }
+
+
+def test_a_promise_that_can_never_be_kept_is_refused(control: ControlClient) -> None:
+    """What was given, and what would be right."""
+    with pytest.raises(ControlError) as refused:
+        control.owe([{"ref": "q", "recipient": "a@x"}, {"ref": "r", "recipient": "b"}])
+
+    assert str(refused.value).endswith(
+        "obligation 2: recipient is 'b', to which no mail can go; give a bare address, like 'ada@example.com'"
+    )
+
+
+@pytest.mark.parametrize(
+    "recipient", ["Postmaster", "bob@[192.0.2.1]", '"b b"@x', "bücher@exämple", "b@localhost"]
+)
+def test_whoever_can_get_mail_can_be_promised_some(control: ControlClient, recipient: str) -> None:
+    """Over whichever wire; the promise says nothing of it."""
+    control.owe([{"ref": "r", "recipient": recipient}])
+
+    assert [each["recipient"] for each in control.obligations()] == [recipient]
 
 
 @pytest.mark.parametrize("name", BAD_OBLIGATIONS)

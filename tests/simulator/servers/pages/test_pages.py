@@ -246,7 +246,9 @@ def test_everything_a_sender_wrote_is_text(
     """Addresses, subject, Message-ID, key, header names, file names, bodies, names of rules and accounts."""
     with simulator.control(EVIL) as evil:
         evil.set_plan({"rules": [{"name": EVIL, "fault": "slow", "delay_s": 0}]})
-        evil.owe([{"ref": EVIL, "recipient": EVIL}])
+        # Of addresses a quoted local part may be as evil.
+        evil_address = '"{}"@example.com'.format(EVIL.replace('"', ""))
+        evil.owe([{"ref": EVIL, "recipient": evil_address}])
     raw = (
         f"Subject: {EVIL}\r\nMessage-ID: <{EVIL}>\r\nX-Obligation: {EVIL}\r\nFrom: {EVIL}\r\n"
         f"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n{EVIL}\r\n--b\r\n"
