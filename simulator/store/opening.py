@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+import stat
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +14,10 @@ from simulator.provider.retention import FOR_EVER, Retention
 from simulator.store import Durability, Store, StoreError
 from simulator.store.memory import MemoryStore
 from simulator.store.sqlite import SqliteStore
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+_log = logging.getLogger("simulator.store")
 
 
 def open_store(
@@ -26,7 +34,10 @@ def open_store(
         return MemoryStore(now=now, retention=retention)
     scheme, separator, _ = ledger.partition("://")
     if not separator:
-        return SqliteStore(Path(ledger), now=now, durability=durability, retention=retention)
+        store = SqliteStore(Path(ledger), now=now, durability=durability, retention=retention)
+        # Only now: what is open is locked and known to be ours.
+        _close_to_others(store.path)
+        return store
     if scheme not in ("postgresql", "postgres"):
         raise StoreError(
             f"--ledger begins with {scheme}://; it must be memory, the path of a SQLite file, or"
@@ -36,6 +47,38 @@ def open_store(
     from simulator.store.postgres import PostgresStore
 
     return PostgresStore(ledger, now=now, durability=durability, retention=retention)
+
+
+def _close_to_others(path: Path) -> None:
+    """Make the files of a ledger their owner's only: former versions made them readable for everybody."""
+    if os.name != "posix":  # pragma: no cover - there a mode says nothing of others
+        return
+    closed: list[str] = []
+    # What SQLite puts beside its file later follows the mode of that file; by its path, because to open and close it
+    # would drop SQLite's own locks.
+    for file in (path, *_beside(path)):
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & _OTHERS:
+                file.chmod(mode & ~_OTHERS)
+                closed.append(file.name)
+        except FileNotFoundError:
+            pass  # A log that has been moved meanwhile.
+        except OSError as problem:
+            _log.warning("the ledger %s stays open to others: %s", path, problem.strerror)
+            return
+    if closed:
+        _log.warning(
+            "the ledger %s was open to others; now only its owner may read it (%s)", path, ", ".join(closed)
+        )
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return what belongs to a ledger besides its file: SQLite's own files and the log. No links: they lead elsewhere."""
+    ours = re.compile(re.escape(path.name) + r"(?:-wal|-shm|-log\.[0-9]+)")
+    return sorted(
+        each for each in path.parent.iterdir() if ours.fullmatch(each.name) and not each.is_symlink()
+    )
 
 
 _SURVIVES = {
