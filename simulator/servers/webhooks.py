@@ -1,6 +1,7 @@
 """The channel of webhooks: which events an account wants told, to whom, and the signed request that tells them.
 
-Settings come from the control API (`PUT webhook`), else from the plan's table `[webhooks]`, else from `serve`.
+Settings come from the control API (`PUT webhook`), else from the plan's table `[webhooks]`; where that says nothing of
+the URL or the secret, `serve` does.
 """
 
 from __future__ import annotations
@@ -54,9 +55,14 @@ class Webhooks:
                 rules = self._read[facts] = rules_from(facts)
             return rules
         planned = account.setup.webhooks
-        if planned.url is None and self._usual.url is not None:
-            return dataclasses.replace(planned, url=self._usual.url, secrets=self._usual.secrets)
-        return planned
+        if self._usual.url is None:
+            return planned
+        return dataclasses.replace(
+            planned,
+            url=planned.url or self._usual.url,
+            # An account's own secret wins, wherever its events are told.
+            secrets=planned.secrets or self._usual.secrets,
+        )
 
     def check(self, setup: Setup) -> None:
         """Raise `TargetError` if a plan wants events told where they may not go."""

@@ -15,7 +15,9 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from simulator.client import ControlClient
+from simulator.config import read_plan
 from simulator.provider.signing import Scheme, secret_of
+from simulator.provider.tenancy import Tenancy, Tenant
 from simulator.provider.webhooks import WebhookRules
 from simulator.servers.webhooks import rules_as_facts, rules_from
 from tests.simulator.receiver import Answer, Got, Receiver, receiving
@@ -432,6 +434,42 @@ def test_the_hand_comes_before_the_plan_and_the_plan_before_serve() -> None:
         assert control.webhook()["url"] == planned.url
         control.heal(all=True)
         assert control.webhook()["url"] == usual.url
+
+
+def test_an_account_signs_with_a_secret_of_its_own_else_with_that_of_serve() -> None:
+    """Whether it has a receiver of its own or that of everybody; to sign nothing is its own decision, too."""
+    own = Tenant(setup=read_plan({"webhooks": {"secret": SECRET, "events": ["email.accepted"]}}, "own"))
+    with (
+        receiving() as usual,
+        receiving() as elsewhere,
+        running(
+            webhook_url=usual.url, webhook_secret=OTHER, tenancy=Tenancy(tenants=(("own", own),))
+        ) as simulator,
+    ):
+
+        def told(account: str, receiver: Receiver, count: int, **webhooks: Any) -> Got:
+            with simulator.control(account) as control:
+                if webhooks:
+                    control.set_plan({"webhooks": webhooks | {"events": ["email.accepted"]}})
+                else:
+                    control.make_account()
+            ask(simulator, request(mail(), headers={"Authorization": f"Bearer {account}"}))
+            return receiver.wait(count)[-1]
+
+        assert verified(told("own", usual, 1), SECRET)
+        assert verified(told("by plan", usual, 2, secret=SECRET), SECRET)
+        assert verified(told("elsewhere", elsewhere, 1, url=elsewhere.url), OTHER)
+        got = told("hmac", elsewhere, 2, url=elsewhere.url, scheme="hmac", secret="a key")
+        signed = f"{got.headers['x-webhook-timestamp']}.".encode() + got.body
+        assert (
+            got.headers["x-webhook-signature"]
+            == f"sha256={hmac.new(b'a key', signed, hashlib.sha256).hexdigest()}"
+        )
+        assert (
+            "webhook-signature"
+            not in told("unsigned", elsewhere, 3, url=elsewhere.url, scheme="none").headers
+        )
+        assert verified(told("everybody", usual, 3, events=["email.accepted"]), OTHER)
 
 
 def test_what_was_not_told_when_the_simulator_died_is_told_by_the_next_one(tmp_path: Path) -> None:
