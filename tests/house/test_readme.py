@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from reference_sender.cli import run as sender
+from simulator.cli import run as simulator_cli
 from tests.house.places import ROOT
 from tests.simulator.running import Seen, ask, request, running
 
 README = ROOT / "README.md"
+MAIL = {"from": "shop@example.org", "to": ["bob@example.com"], "subject": "Your order", "text": "Thank you!"}
 
 
 def block_after(heading: str) -> str:
@@ -80,6 +82,57 @@ def test_the_sender_by_itself_does_what_the_readme_says(
     shown = capsys.readouterr().out
     assert "order-2-confirmation enqueued" in shown
     assert "order-2-confirmation  #1  pending" in shown
+
+
+def test_whoever_follows_the_page_from_top_to_bottom_is_not_surprised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every line to the running provider, one after the other: it is taken, and nothing in it is doubted."""
+    text = README.read_text(encoding="utf-8")
+    plan = re.search(r"`plan.toml`:\n\n```toml\n(.*?)```", text, re.DOTALL)
+    assert plan is not None
+    (tmp_path / "plan.toml").write_text(plan[1])
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        shlex.split(line, comments=True)[1:]
+        for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        for line in block.splitlines()
+        if line.startswith(".venv/bin/simulator ")
+    ]
+    asked = [words for words in lines if words[0] not in ("certify", "serve")]
+    assert [words[:2] for words in asked] == [
+        ["ledger"],
+        ["plan", "set"],
+        ["plan", "add"],
+        ["plan", "set"],
+        ["clock", "--advance"],
+        ["verdict", "--json"],
+    ]
+
+    with running(plan=tomllib.loads(plan[1])) as simulator:
+        assert ask(simulator, request({**MAIL, "to": ["ada@example.com"]}, key="order-1")).data == b""
+        for words in asked:
+            assert simulator_cli([*words, "--url", simulator.service.ready["http"]]) == (
+                words[0] == "verdict"
+            ), words
+            assert capsys.readouterr().err == "", words
+            if words == ["plan", "set", "plan.toml"]:
+                assert ask(simulator, request(MAIL, key="order-2")).data == b"", "one more answer is lost"
+
+
+def test_what_is_installed_into_a_venv_is_called_there() -> None:
+    """A newcomer has not activated it: no command of ours is found by its bare name."""
+    blocks = re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    words = {line.split()[0] for block in blocks for line in block.splitlines() if line[:1].strip("# ")}
+
+    assert words <= {
+        "python3",
+        "curl",
+        "export",
+        ".venv/bin/simulator",
+        ".venv/bin/reference-sender",
+        ".venv/bin/locust",
+    }
 
 
 def test_both_programs_say_what_they_can() -> None:
