@@ -144,7 +144,7 @@ def _of_postgresql(connection: Connection, statement: str, parameters: Any) -> l
 
 
 def _of_mysql(connection: Connection, statement: str, parameters: Any) -> list[Reading]:
-    rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).mappings()
+    rows = connection.exec_driver_sql(f"EXPLAIN FORMAT=TRADITIONAL {statement}", parameters).mappings()
     return [
         Reading(row["table"], None if row["type"] in ("ALL", "index") else row["key"])
         for row in rows
@@ -162,7 +162,7 @@ def sorts(connection: Connection, statement: str, parameters: Any) -> bool:
 _SORTING = {
     "sqlite": ("EXPLAIN QUERY PLAN", "TEMP B-TREE"),
     "postgresql": ("EXPLAIN", "Sort Key"),
-    "mysql": ("EXPLAIN", "filesort"),
+    "mysql": ("EXPLAIN FORMAT=TRADITIONAL", "filesort"),
 }
 
 _PLANS: dict[str, Callable[[Connection, str, Any], list[Reading]]] = {
