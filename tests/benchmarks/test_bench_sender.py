@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.benchmarks import bench_sender
+from tests.benchmarks.senders import claims
 
 
 @pytest.mark.parametrize(
@@ -48,8 +49,35 @@ def test_a_server_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monke
     monkeypatch.setattr(bench_sender, "database", nobody)
     monkeypatch.setattr(bench_sender, "sink", sink)
     monkeypatch.setattr(bench_sender, "contenders", lambda: [row, row])
+    monkeypatch.setattr(claims, "database", nobody)
     console = Console(width=150, file=io.StringIO(), record=True)
     bench_sender.rates(console, mails=1, rounds=1, concurrency=1)
     bench_sender.kills(console, mails=1, concurrency=1, rounds=1)
+    console.print(claims.cost(1), claims.memory(1))
     shown = console.export_text()
-    assert [shown.count(f"no {kind} answers") for kind in ("postgresql", "sqlite")] == [3, 1]
+    assert [shown.count(f"no {kind} answers") for kind in ("postgresql", "sqlite", "mysql")] == [5, 3, 2]
+
+
+def test_what_a_claim_costs_is_counted_on_either_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "KINDS", ("sqlite",))
+    monkeypatch.setattr(claims, "_WARM", 1)
+    monkeypatch.setattr(claims, "_ROUNDS", 2)
+    table = claims.cost(100)
+    columns = {str(column.header): list(column.cells) for column in table.columns}
+    assert columns["counted"].count("steps") == 3
+    steps = [
+        pair for pair in zip(columns["least, with none"], columns["with 100"], strict=True) if "-" not in pair
+    ]
+    assert len(steps) == table.row_count == 9
+
+
+def test_a_short_and_a_long_queue_are_claimed_from_by_processes_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claims, "KINDS", ("sqlite",))
+    table = claims.memory(8_000)
+    assert [list(column.cells)[:2] for column in table.columns][1] == ["7,500", "8,000"]
+    before, after = (
+        [float(str(cell)) for cell in column.cells] for column in (table.columns[2], table.columns[3])
+    )
+    assert all(0 < one <= other for one, other in zip(before, after, strict=True))
