@@ -167,6 +167,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="max_age_s", envvar="OUTBOX_MAX_AGE_S", help="Age at which a mail is dead [172800].", kind=float
     ),
+    Option(
+        name="suspect_alone_s",
+        envvar="OUTBOX_SUSPECT_ALONE_S",
+        help="How long a mail that was lost with its worker twice goes alone before others may go beside it [10].",
+        kind=float,
+    ),
     Option(name="poll_s", envvar="OUTBOX_POLL_S", help="How often to look for due mail [1].", kind=float),
     Option(
         name="reconcile_s",

@@ -171,7 +171,7 @@ def build(options: Options, parts: Parts | None = None) -> Sender:
     log = Both(*heard_by) if len(heard_by) > 1 else parts.log
     clock, kept = _time(options, parts, store, log)
     workers, reconcilers, closers = [], [], []
-    company = Company()  # all are lost together
+    company = Company(clock)  # all are lost together
     for one in (options, *options.others):
         transport = (parts.transport or transport_of)(one)
         lookup = (parts.lookup or lookup_of)(one)

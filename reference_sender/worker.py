@@ -117,7 +117,7 @@ class Worker:
         self._usual_s = math.inf
         """How long an attempt has taken of late."""
         self._woken = asyncio.Event()
-        self._company = company or Company()
+        self._company = company or Company(clock)
         self._company.join(self)
         self._full = True
         """The last look for mail may have left some behind for want of room."""
@@ -181,7 +181,7 @@ class Worker:
             )
         self._full = len(parcels) >= room if keeper is None else keeper.gate.is_full
         self._take_in_hand(parcels)
-        self._company.moved()
+        self._company.took(parcels, alone_s=self._settings.suspect_alone_s)
         return len(parcels)
 
     def _take_in_hand(self, parcels: Sequence[Parcel]) -> None:
@@ -441,7 +441,7 @@ class Worker:
         self._running.discard(task)
         if self._keeper is not None:
             self._keeper.ends(parcel)
-        self._company.moved()
+        self._company.left(parcel)
         # It has left the wire by now, unless something went wrong on its way. Also who is settled makes a place free.
         self._leaves_wire(parcel)
         # Room is a reason to look for more, if there may be more: a claim with room to spare took all.

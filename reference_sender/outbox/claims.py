@@ -94,7 +94,8 @@ class Claims(Gated):
                 park_mistyped(connection, now, self._record)
             self._turnstile.turn(connection, now)
             place = self._place(connection, now, unmarked=not dedupes)
-            terms = taking(now, leased, None if gate is None else gate.rules.provider, doubt=dedupes)
+            by = None if gate is None else gate.rules.provider
+            terms = taking(now, leased, by, doubt=dedupes, beside=suspects.beside)
             # A place of a kind of its own, and one that leaves some of what is found, is looked at first.
             if at_once and type(place) is SqlPlace and takes_what_it_finds(connection, gate):
                 place = TakingPlace(connection, now, unmarked=not dedupes, taking=terms)

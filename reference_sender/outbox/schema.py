@@ -100,7 +100,9 @@ outgoing_email = Table(
     Column("lease_until", UtcDateTime),
     Column("token", Integer, nullable=False),  # the fence: goes up with each claim and each move by others
     Column("in_doubt", Boolean, nullable=False),  # the running attempt may already have been accepted
-    Column("losses", Integer),  # so often its worker was lost since an attempt ended; null: never
+    Column(
+        "losses", Integer
+    ),  # so often it was lost with its worker since an attempt ended, see policy.suspects; null: never
     Column("doubted_at", UtcDateTime),  # when the last attempt that may have been accepted ended
     Column("may_repeat", Boolean, nullable=False),  # the recipient may get a second copy, knowingly
     Column("if_not_sent", StateName),  # unknown rows: where to go once "not sent" is proved

@@ -24,6 +24,8 @@ from reference_sender.policy.gate import Gate
 
 _row = outgoing_email.c
 
+_BESIDE = bindparam("beside", type_=_row.losses.type)
+
 #: The change; its parameters are `taking`.
 TAKE = update(outgoing_email).ordered_values(
     # A lost attempt that was in doubt stays in doubt for ever, also when this one ends well defined. It comes
@@ -32,7 +34,15 @@ TAKE = update(outgoing_email).ordered_values(
         _row.doubted_at,
         case((and_(_row.state == State.SENDING, _row.in_doubt), AT), else_=_row.doubted_at),
     ),
-    (_row.losses, case((_row.state == State.SENDING, ONE_MORE), else_=_row.losses)),
+    (
+        _row.losses,
+        case(
+            (_row.state == State.SENDING, ONE_MORE - _BESIDE),
+            # In advance: if it is lost beside a suspect, that counts for nothing (`policy.suspects`).
+            (_BESIDE == 1, func.coalesce(_row.losses, 0) - _BESIDE),
+            else_=_row.losses,
+        ),
+    ),
     (_row.in_doubt, bindparam("doubt", type_=_row.in_doubt.type)),
     (_row.state, State.SENDING),
     (_row.token, _row.token + 1),
@@ -48,9 +58,11 @@ TAKE = update(outgoing_email).ordered_values(
 _DUE_SINCE: Any = literal_column("outgoing_email.next_attempt_at").label("due_since")
 
 
-def taking(now: datetime, leased: datetime, provider: str | None, *, doubt: bool) -> dict[str, Any]:
-    """The parameters of `TAKE`: a lease until `leased`, by whom, and whether it is in doubt from now on."""
-    return {"at": now, "leased": leased, "by": provider, "doubt": doubt}
+def taking(
+    now: datetime, leased: datetime, provider: str | None, *, doubt: bool, beside: bool = False
+) -> dict[str, Any]:
+    """The parameters of `TAKE`: a lease until `leased`, by whom, whether it is in doubt from now on, and beside a suspect."""
+    return {"at": now, "leased": leased, "by": provider, "doubt": doubt, "beside": int(beside)}
 
 
 def takes_what_it_finds(connection: Connection, gate: Gate | None) -> bool:

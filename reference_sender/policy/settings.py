@@ -51,6 +51,8 @@ class Settings:
     backoff_cap_s: float = 600.0
     max_attempts: int = 12
     max_age_s: float = 2 * 86_400.0
+    # Whoever kills its process does so soon: by then it has been read, rendered and handed over, or it hangs.
+    suspect_alone_s: float = 10.0
     poll_s: float = 1.0
     reconcile_s: float = 15.0
     drain_s: float = 30.0

@@ -3,6 +3,10 @@
 A mail that kills its worker each time takes along whatever else that worker had in its hands. Which of them it was
 nobody can tell, until each has gone by itself: the innocent ones are sent then, and the killer is lost with nobody.
 Only such losses use up attempts for good (`policy.decision`).
+
+Whoever kills its process does so soon. So a suspect goes alone for a short time only (`alone_for_s`), or one that hangs
+would hold up everybody until its deadline. What goes beside it later and is lost with it is not counted: a claim beside
+one takes a loss off in advance, so such a mail may have less than none. Why: docs/decisions/0011.
 Must not hold: how rows are found (`outbox.suspects`), who has what in hand (`company`).
 """
 
@@ -16,14 +20,25 @@ from dataclasses import dataclass
 LOST_TOGETHER = 2
 
 
+_MOST_DOUBLED = 30  # longer than any attempt, and still a number of seconds
+
+
 def is_suspect(losses: int | None) -> bool:
     """Whether a mail that was lost so often since its last end goes alone."""
     return losses is not None and losses >= LOST_TOGETHER
 
 
 def lost_in_company(losses: int | None) -> bool:
-    """Whether its last attempt was lost, and others with it: which of them was to blame is not known."""
-    return losses is not None and 0 < losses <= LOST_TOGETHER
+    """Whether its last attempt may have been lost, and others with it: which of them was to blame is not known."""
+    return losses is not None and losses <= LOST_TOGETHER
+
+
+def alone_for_s(losses: int | None, alone_s: float) -> float:
+    """So long nobody goes beside a suspect that was lost so often; in seconds. `alone_s`: the first time.
+
+    Each further loss doubles it: who kills his worker late, and takes along who came beside it, does so alone soon.
+    """
+    return alone_s * 2.0 ** min(max((losses or 0) - LOST_TOGETHER, 0), _MOST_DOUBLED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +51,8 @@ class Suspects:
     """And it is their turn: it takes one before everything else."""
     waits: bool = False
     """There was one that it did not take."""
+    beside: bool = False
+    """One is out whose time alone is over: what is taken now goes beside it, and losing it with that one counts for nothing."""
     taken: bool = False
     """It took one, and nothing else."""
 

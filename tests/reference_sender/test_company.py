@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -24,7 +25,7 @@ from reference_sender.policy.pace import PaceRules
 from reference_sender.policy.settings import Policy
 from reference_sender.policy.suspects import LOST_TOGETHER
 from reference_sender.worker import Worker
-from tests.reference_sender.samples import MAIL, ManualClock, settings
+from tests.reference_sender.samples import MAIL, ManualClock, parcel, settings
 
 YES = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
 
@@ -41,9 +42,32 @@ class Member:
         self.woken += 1
 
 
+class Alarm:
+    """One that a test rings."""
+
+    def __init__(self, seconds: float, ring: Callable[[], object]) -> None:
+        self.seconds, self.ring = seconds, ring
+        self.is_off = False
+
+    def cancel(self) -> None:
+        self.is_off = True
+
+
+class Alarms(ManualClock):
+    """A clock whose alarms are rung by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alarms: list[Alarm] = []
+
+    def alarm(self, seconds: float, call: Callable[[], object]) -> Any:
+        self.alarms.append(Alarm(seconds, call))
+        return self.alarms[-1]
+
+
 class TestCompany:
     def test_by_itself_one_may_take_a_suspect_where_there_is_nothing_else(self) -> None:
-        company = Company()
+        company = Company(ManualClock())
         one = Member(company)
         with company.claiming(one) as told:
             assert (told.may_take, told.first) == (True, False)
@@ -53,19 +77,19 @@ class TestCompany:
             assert (told.may_take, told.first) == (False, False)
 
     def test_who_has_seen_one_goes_first_once_all_hands_are_empty(self) -> None:
-        company = Company()
+        company = Company(ManualClock())
         one, other = Member(company), Member(company)
         one.in_flight = other.in_flight = 1
         with company.claiming(one) as told:
             told.waits = True
-        company.moved()
+        company.took([], alone_s=10.0)
         assert not company.lets(one)
         assert not company.lets(other)
         one.in_flight = 0
-        company.moved()
+        company.took([], alone_s=10.0)
         assert not company.lets(one)
         other.in_flight = 0
-        company.moved()
+        company.took([], alone_s=10.0)
         assert (one.woken, other.woken) == (1, 0)
         assert company.lets(one)
         assert not company.lets(other)
@@ -74,10 +98,10 @@ class TestCompany:
             assert not company.lets(other), "its claim is under way"
             told.taken = True
         one.in_flight = 1
-        company.moved()
+        company.took([], alone_s=10.0)
         assert not company.lets(other), "it is alone"
         one.in_flight = 0
-        company.moved()
+        company.took([], alone_s=10.0)
         assert (one.woken, other.woken) == (2, 1)
         assert company.lets(one)
         assert company.lets(other)
@@ -85,18 +109,18 @@ class TestCompany:
             assert not told.first, "now it is the others' turn"
 
     def test_where_somebody_else_took_it_who_was_held_up_is_woken(self) -> None:
-        company = Company()
+        company = Company(ManualClock())
         one, other = Member(company), Member(company)
         with company.claiming(one) as told:
             told.waits = True
-        company.moved()
+        company.took([], alone_s=10.0)
         with company.claiming(one):
             pass
         assert other.woken == 1
         assert company.lets(other)
 
     def test_a_claim_that_failed_holds_up_nobody(self) -> None:
-        company = Company()
+        company = Company(ManualClock())
         one, other = Member(company), Member(company)
 
         def fail() -> None:
@@ -111,12 +135,107 @@ class TestCompany:
 
     def test_two_claims_at_a_time_take_no_suspect(self) -> None:
         """What one takes would be lost with what the other takes."""
-        company = Company()
+        company = Company(ManualClock())
         one, other = Member(company), Member(company)
         with company.claiming(one) as told:
             assert not told.may_take
             with company.claiming(other) as also_told:
                 assert not also_told.may_take
+
+
+class TestBesideASuspect:
+    """Whoever kills its process does so soon: behind that time others go beside it."""
+
+    @staticmethod
+    def with_one_out(clock: Alarms, *, losses: int = LOST_TOGETHER) -> tuple[Company, Member, Member, Parcel]:
+        """A company of two, the first of whom has a suspect in hand."""
+        company = Company(clock)
+        one, other = Member(company), Member(company)
+        suspect = parcel(id=7, token=3, losses=losses)
+        with company.claiming(one) as told:
+            told.waits = True
+        with company.claiming(one) as told:
+            told.taken = True
+        one.in_flight = 1
+        company.took([suspect], alone_s=10.0)
+        return company, one, other, suspect
+
+    @pytest.mark.parametrize(("losses", "seconds"), [(LOST_TOGETHER, 10.0), (LOST_TOGETHER + 2, 40.0)])
+    def test_others_are_woken_and_let_in_behind_the_time_alone(self, losses: int, seconds: float) -> None:
+        clock = Alarms()
+        company, one, other, _ = self.with_one_out(clock, losses=losses)
+        assert not company.lets(one)
+        assert not company.lets(other)
+        (alarm,) = clock.alarms
+        assert alarm.seconds == seconds
+        woken = (one.woken, other.woken)
+        alarm.ring()
+        assert (one.woken, other.woken) == (woken[0] + 1, woken[1] + 1)
+        for member in (one, other):
+            assert company.lets(member)
+            with company.claiming(member) as told:
+                assert (told.may_take, told.first, told.beside) == (False, False, True)
+
+    def test_one_suspect_at_a_time(self) -> None:
+        """Another one has its turn when the first has come to its end, not when the hands are full beside it."""
+        clock = Alarms()
+        company, one, other, suspect = self.with_one_out(clock)
+        clock.alarms[0].ring()
+        with company.claiming(other) as told:
+            told.waits = True
+        other.in_flight = 1
+        company.took([parcel(id=8, token=1)], alone_s=10.0)
+        assert company.lets(other), "nobody is held up for the second one meanwhile"
+        one.in_flight = 0
+        company.left(suspect)
+        assert not company.lets(one), "now its turn is next"
+        assert not company.lets(other), "and what is in hand ends first"
+        other.in_flight, woken = 0, other.woken
+        company.left(parcel(id=8, token=1))
+        assert other.woken == woken + 1
+        with company.claiming(other) as told:
+            assert (told.first, told.beside) == (True, False)
+
+    def test_what_goes_beside_it_and_ends_changes_nothing(self) -> None:
+        clock = Alarms()
+        company, one, other, suspect = self.with_one_out(clock)
+        clock.alarms[0].ring()
+        for leaves, beside in (
+            (parcel(id=8, token=3), True),
+            (parcel(id=7, token=2), True),
+            (suspect, False),
+        ):
+            company.left(leaves)
+            with company.claiming(other) as told:
+                assert told.beside is beside
+        assert one.in_flight == 1
+
+    def test_the_time_of_one_that_has_ended_lets_nobody_in_to_the_next(self) -> None:
+        """Also where its alarm rings although it was called off: it may have been on its way."""
+        clock = Alarms()
+        company, one, other, suspect = self.with_one_out(clock)
+        one.in_flight = 0
+        company.left(suspect)
+        assert clock.alarms[0].is_off
+        with company.claiming(other) as told:
+            told.waits = True
+        with company.claiming(other) as told:
+            told.taken = True
+        other.in_flight = 1
+        company.took([parcel(id=7, token=4, losses=LOST_TOGETHER)], alone_s=10.0)
+        clock.alarms[0].ring()
+        assert not company.lets(one)
+        assert not company.lets(other)
+
+    def test_who_has_no_suspect_sets_no_alarm(self) -> None:
+        clock = Alarms()
+        company = Company(clock)
+        one = Member(company)
+        with company.claiming(one):
+            pass
+        one.in_flight = 1
+        company.took([parcel(id=8, token=1)], alone_s=10.0)
+        assert clock.alarms == []
 
 
 class Line:
@@ -228,7 +347,7 @@ def test_a_suspect_meets_nobody_and_between_two_of_them_others_have_their_turn(
 
     async def steps() -> Line:
         wire, news, stop = Line(), asyncio.Event(), asyncio.Event()
-        company = Company()
+        company = Company(clock)
         them = [worker(store, wire, clock, news, company=company) for _ in range(workers)]
         running = [asyncio.ensure_future(each.run(stop)) for each in them]
         await until(news, lambda: set(states(store).values()) == {State.ACCEPTED})

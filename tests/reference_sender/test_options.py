@@ -73,6 +73,7 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"provider_key_header": "Content-Length"}, "has a meaning of its own"),
         ({"lease_s": 1e300}, "OUTBOX_LEASE_S is 1e\\+300"),
         ({"poll_s": float("inf")}, "OUTBOX_POLL_S is inf"),
+        ({"suspect_alone_s": 0.0}, "OUTBOX_SUSPECT_ALONE_S is 0.0; it must be greater than zero"),
         ({"smtp_idle_s": 301.0}, "SMTP_IDLE_S is 301; it must be at most 300"),
         (
             {"transport": "smtp", "smtp_password": "secret"},

@@ -287,7 +287,7 @@ class Outbox(Store):
                         "attempts": row["attempts"] + 1,
                         "tries": row["tries"] + 1,
                         "lease_until": now + timedelta(seconds=lease_s),
-                        "losses": losses(row) if row["state"] is State.SENDING else row["losses"],
+                        "losses": _losses_from_now_on(row, beside=suspects.beside),
                         "doubted_at": now if left_in_doubt else row["doubted_at"],
                         "in_doubt": dedupes,
                         "first_attempt_at": row["first_attempt_at"] or now,
@@ -554,6 +554,11 @@ def _parks(mine: Mine | None, provider: str | None, *, dedupes: bool) -> bool:
 def _ran_out(row: Row, now: datetime) -> bool:
     until: datetime | None = row["lease_until"]
     return until is not None and until < now
+
+
+def _losses_from_now_on(row: Mapping[str, Any], *, beside: bool) -> int | None:
+    counted = losses(row) if row["state"] is State.SENDING else row["losses"]
+    return (counted or 0) - 1 if beside else counted
 
 
 def _by_lease(row: Row) -> tuple[Any, ...]:

@@ -96,6 +96,38 @@ class SuspectsContract:
         assert hands.keys(**busy) == []
         assert not hands.told.waits
 
+    def test_what_is_lost_beside_a_suspect_is_not_counted_for_it(self, hands: Hands) -> None:
+        """However often: it came when the suspect had been out for a while, and that one has a record."""
+        beside = {"may_take": False, "first": False, "beside": True}
+        hands.lose("suspect")
+        for key in ("new", "lost once"):
+            hands.outbox.put(key)
+        assert hands.keys(may_take=True, first=False) == ["new", "lost once"]
+        hands.outbox.edit(2, state=State.PENDING, lease_until=None, losses=None)
+        for times in range(1, 4):
+            hands.die()
+            assert hands.keys(may_take=True, first=True) == ["suspect"]
+            parcels = hands.claim(**beside)
+            assert sorted(each.key for each in parcels) == ["lost once", "new"]
+            assert (hands.told.taken, hands.told.waits) == (False, False)
+            assert hands.outbox.row(1).losses == LOST_TOGETHER + times - 1
+            assert {each.key: each.losses for each in parcels} == {"new": -1, "lost once": 0}
+        hands.die()
+        parcels = hands.claim(may_take=False, first=False)
+        assert {each.key: each.losses for each in parcels} == {"new": 0, "lost once": 1}
+        ends = [before_sending(each, settings(max_attempts=1), hands.now) for each in parcels]
+        assert ends == [None, None], "what it lost so cost it no attempt for good"
+        hands.die()
+        assert hands.keys(may_take=False, first=False) == ["new"], "now it is counted as any other"
+        assert hands.outbox.row(2).losses == 1
+
+    def test_an_end_forgets_also_what_was_not_counted(self, hands: Hands) -> None:
+        hands.outbox.put("a")
+        (parcel,) = hands.claim(may_take=False, first=False, beside=True)
+        later = Decision(state=State.PENDING, reason="later", next_attempt_at=hands.now)
+        assert hands.outbox.store.settle(parcel, later, now=hands.now)
+        assert hands.outbox.row(1).losses is None
+
     def test_others_go_first_unless_it_is_its_turn(self, hands: Hands) -> None:
         hands.lose("a")
         hands.outbox.put("b")

@@ -23,6 +23,8 @@ from tests.reference_sender.samples import NOW, settings
         ({"concurrency": 0}, "greater than zero"),
         ({"max_attempts": -1}, "greater than zero"),
         ({"poll_s": 0.0}, "greater than zero"),
+        ({"suspect_alone_s": 0.0}, "suspect_alone_s is 0.0; it must be greater than zero"),
+        ({"suspect_alone_s": -1.0}, "greater than zero"),
         ({"lease_s": 1e300}, "lease_s is 1e\\+300; it must be a number of at most 3,153,600,000"),
         ({"concurrency": 10**400}, "at most"),
         ({"in_flight_s": -1.0}, "must not be negative"),

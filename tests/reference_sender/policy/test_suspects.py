@@ -6,7 +6,14 @@ import pytest
 
 from reference_sender.life import State
 from reference_sender.policy.decision import before_sending
-from reference_sender.policy.suspects import LOST_TOGETHER, Suspects, is_suspect, left_lying, lost_in_company
+from reference_sender.policy.suspects import (
+    LOST_TOGETHER,
+    Suspects,
+    alone_for_s,
+    is_suspect,
+    left_lying,
+    lost_in_company,
+)
 from tests.reference_sender.samples import NOW, docket, settings
 
 
@@ -14,7 +21,8 @@ from tests.reference_sender.samples import NOW, docket, settings
     ("losses", "alone", "in_company"),
     [
         (None, False, False),
-        (0, False, False),
+        (-1, False, True),
+        (0, False, True),
         (1, LOST_TOGETHER == 1, True),
         (LOST_TOGETHER, True, True),
         (LOST_TOGETHER + 1, True, False),
@@ -27,11 +35,34 @@ def test_from_the_last_loss_in_company_on_it_goes_alone(
 
 
 @pytest.mark.parametrize(
-    ("losses", "ends"), [(None, True), (1, False), (LOST_TOGETHER, False), (LOST_TOGETHER + 1, True)]
+    ("losses", "ends"),
+    [(None, True), (-1, False), (0, False), (1, False), (LOST_TOGETHER, False), (LOST_TOGETHER + 1, True)],
 )
 def test_what_was_lost_in_company_ends_nobody(losses: int | None, ends: bool) -> None:
     decision = before_sending(docket(attempts=13, losses=losses), settings(max_attempts=12), NOW)
     assert (decision is not None and decision.state is State.DEAD) is ends
+
+
+@pytest.mark.parametrize(
+    ("losses", "seconds"),
+    [
+        (None, 10.0),
+        (LOST_TOGETHER, 10.0),
+        (LOST_TOGETHER + 1, 20.0),
+        (LOST_TOGETHER + 2, 40.0),
+        (LOST_TOGETHER + 7, 1280.0),
+    ],
+)
+def test_each_further_loss_doubles_the_time_that_a_suspect_goes_alone(
+    losses: int | None, seconds: float
+) -> None:
+    """Who kills his worker late does so alone soon."""
+    assert alone_for_s(losses, 10.0) == seconds
+
+
+def test_a_count_that_nobody_can_have_reached_is_borne() -> None:
+    """Somebody may have edited it."""
+    assert alone_for_s(2**31 - 1, 10.0) > 1e9
 
 
 FOUND = [(1, 0), (2, LOST_TOGETHER), (3, 1), (4, LOST_TOGETHER + 3)]
