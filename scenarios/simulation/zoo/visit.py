@@ -13,13 +13,14 @@ from rich.table import Table
 
 from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
-from scenarios.simulation.zoo import batches, gates, identity, manners, outbox, patience, reading
+from scenarios.simulation.zoo import batches, gates, hands, identity, manners, outbox, patience, reading
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt
 
 ALL: tuple[BadSender, ...] = (
     *identity.SENDERS,
     *reading.SENDERS,
     *outbox.SENDERS,
+    *hands.SENDERS,
     *patience.SENDERS,
     *gates.SENDERS,
     *manners.SENDERS,

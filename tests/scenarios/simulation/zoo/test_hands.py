@@ -1,0 +1,20 @@
+"""Senders that have several mails in their hands: each is caught as what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.simulation.zoo.hands import SENDERS
+from scenarios.simulation.zoo.keeper import BadSender
+from tests.scenarios.simulation.zoo.hunting import caught
+
+#: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.name)
+def test_a_sender_is_caught_by_its_sin_alone(tmp_path: Path, sender: BadSender) -> None:
+    """Within a few cells, and the sender without sin is clean on every one of them."""
+    caught(sender, tmp_path)
