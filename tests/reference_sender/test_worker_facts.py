@@ -773,7 +773,7 @@ def test_whom_the_company_does_not_let_claims_nothing() -> None:
         def lets(self, member: object) -> bool:
             return False
 
-    stand = Stand(parcel(), more={"company": Closed()})
+    stand = Stand(parcel(), more={"company": Closed(ManualClock())})
 
     async def steps() -> None:
         assert await stand.worker.work_once() == 0

@@ -72,9 +72,7 @@ class Stage:
         return process
 
     def losses(self, owed: Owed) -> int:
-        ((losses,),) = self.disk.rows(
-            f"SELECT losses FROM outgoing_email WHERE dedupe_key = '{owed.ref}'"  # noqa: S608 - our own
-        )
+        ((losses,),) = self.disk.rows(f"SELECT losses FROM outgoing_email WHERE dedupe_key = '{owed.ref}'")
         return losses or 0
 
     def states(self) -> dict[str, Reported]:
