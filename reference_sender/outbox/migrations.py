@@ -60,6 +60,8 @@ class Step:
     """(table, index, columns, rows that are in it); only where the database has indexes of some rows."""
     by_state: tuple[tuple[str, str, str, str], ...] = ()
     """(table, index, columns, state): an index of the rows in it; elsewhere the state is its first column."""
+    stored: tuple[tuple[str, str, str], ...] = ()
+    """(table, parameter, value): how PostgreSQL keeps the table; what somebody has said himself stays."""
     dropped: tuple[tuple[str, str], ...] = ()
     """(table, index) that another one of this step stands in for."""
 
@@ -287,6 +289,19 @@ STEPS: tuple[Step, ...] = (
         columns=(("outgoing_email", "losses", Integer()),),
         indexes=(("outgoing_email", "outgoing_email_losses", ("losses", "state"), "losses IS NOT NULL"),),
     ),
+    Step(
+        version=7,
+        what="PostgreSQL clears up behind claims and events as often with a long history as with none",
+        stored=tuple(
+            (table, parameter, value)
+            for table in ("outgoing_email", "webhook_event")
+            for parameter, value in (
+                ("autovacuum_vacuum_scale_factor", "0"),
+                ("autovacuum_vacuum_threshold", "20000"),
+                ("vacuum_index_cleanup", "on"),
+            )
+        ),
+    ),
 )
 
 VERSION = STEPS[-1].version
@@ -385,11 +400,22 @@ def _take(connection: Connection, step: Step) -> None:
                 else f"(state, {indexed})"
             )
             connection.execute(text(f"CREATE INDEX {name} ON {table_name} {spelled_index}"))
+    if connection.dialect.name == "postgresql":
+        for table_name, parameter, value in step.stored:
+            if parameter not in _said_of(connection, table_name):
+                connection.execute(text(f"ALTER TABLE {table_name} SET ({parameter} = {value})"))
     for table_name, name in step.dropped:
         if name in {each["name"] for each in database.get_indexes(table_name)}:
             on = f" ON {table_name}" if connection.dialect.name == "mysql" else ""
             connection.execute(text(f"DROP INDEX {name}{on}"))
     connection.execute(insert(outbox_schema), {"version": step.version})
+
+
+def _said_of(connection: Connection, table_name: str) -> set[str]:
+    """The storage parameters of a table that are not PostgreSQL's own."""
+    query = text("SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = CAST(:name AS regclass)")
+    said: list[str] = connection.execute(query, {"name": table_name}).scalar_one()
+    return {each.partition("=")[0] for each in said}
 
 
 @contextmanager

@@ -49,6 +49,8 @@ def _spell(table: Table, connection: Connection, **_more: Any) -> None:
     backend = connection.dialect.name
     for name, value in _TABLE_WORDS.get(backend, {}).items():
         table.dialect_kwargs[f"{backend}_{name}"] = value
+    for name, value in table.info.get(backend, {}).items():
+        table.dialect_kwargs[f"{backend}_{name}"] = value
     for index in table.indexes:
         if "only" in index.info:
             index.dialect_kwargs[f"{backend}_where"] = index.info["only"]
@@ -64,6 +66,19 @@ _Sealed = SealedBytes(2**32 - 1)
 # And this one a MEDIUMTEXT, for what a provider may say at length.
 _Words = Text().with_variant(Text(2**24 - 1), "mysql")
 _SealedWords = SealedText().with_variant(SealedText(2**24 - 1), "mysql")
+
+# Each mail leaves dead entries at the front of the indexes of what is due and of leases, each event one in that of what is
+# to be looked at, and every claim and look walks over them until a vacuum takes them out. PostgreSQL would wait until a
+# fifth of the table is dead, however long its history, and would leave the indexes as they are where that is few pages.
+_VACUUM: dict[str, Any] = {
+    "postgresql": {
+        "with": {
+            "autovacuum_vacuum_scale_factor": "0",
+            "autovacuum_vacuum_threshold": "20000",  # rows; ten thousand mails, each claimed and settled
+            "vacuum_index_cleanup": "on",
+        }
+    }
+}
 
 outgoing_email = Table(
     "outgoing_email",
@@ -122,6 +137,7 @@ outgoing_email = Table(
     CheckConstraint(
         "state IN ({})".format(", ".join(f"'{s.value}'" for s in State)), name="outgoing_email_state"
     ),
+    info=_VACUUM,
     **SPELLED,
 )
 
@@ -325,6 +341,7 @@ webhook_event = Table(
     Column("named_at", UtcDateTime),
     # The same event told again is the same row: whoever told it got a 2xx, and nothing is counted twice.
     UniqueConstraint("source", "event_id", name="webhook_event_once"),
+    info=_VACUUM,
     **SPELLED,
 )
 

@@ -1,7 +1,7 @@
 """How fast the reference sender is, beside the raw loop and a queue, in one run; and what a kill -9 leaves behind.
 
     pip install 'mailproof[bench]'
-    python -m tests.benchmarks.bench_sender [--mails 3000] [--rounds 3] [--concurrency 50] [--only rate,kill,claim,memory]
+    python -m tests.benchmarks.bench_sender [--mails 3000] [--rounds 3] [--concurrency 50] [--only rate,kill,claim,dead,memory]
 
 Every contender is one process that hands over so many mails of 1 KB to the same Starlette route with a dictionary of keys;
 rounds are interleaved. *raw loop*: bytes on 50 connections and no database; *client*: the sender's HTTP client and no
@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=50)
     parser.add_argument("--finished", type=int, default=1_000_000, help="finished rows in the claim table")
-    parser.add_argument("--only", default="rate,kill,claim,memory")
+    parser.add_argument("--only", default="rate,kill,claim,dead,memory")
     told = parser.parse_args()
     console, parts = Console(width=150), told.only.split(",")
     if "rate" in parts:
@@ -253,6 +253,8 @@ def main() -> None:
         kills(console, told.mails, told.concurrency, told.rounds)
     if "claim" in parts:
         console.print(claims.cost(told.finished))
+    if "dead" in parts:
+        console.print(claims.behind(100_000))
     if "memory" in parts:
         console.print(claims.memory(100_000))
 

@@ -53,9 +53,9 @@ def test_a_server_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monke
     console = Console(width=150, file=io.StringIO(), record=True)
     bench_sender.rates(console, mails=1, rounds=1, concurrency=1)
     bench_sender.kills(console, mails=1, concurrency=1, rounds=1)
-    console.print(claims.cost(1), claims.memory(1))
+    console.print(claims.cost(1), claims.behind(1), claims.memory(1))
     shown = console.export_text()
-    assert [shown.count(f"no {kind} answers") for kind in ("postgresql", "sqlite", "mysql")] == [5, 3, 2]
+    assert [shown.count(f"no {kind} answers") for kind in ("postgresql", "sqlite", "mysql")] == [6, 3, 2]
 
 
 def test_what_a_claim_costs_is_counted_on_either_outbox(monkeypatch: pytest.MonkeyPatch) -> None:

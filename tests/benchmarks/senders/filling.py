@@ -113,7 +113,7 @@ def _make(url: str, count: int, name: str, state: str, *, octets: int) -> None:
 def _numbers(count: int) -> str:
     """At least the numbers from 1 to that: MariaDB and MySQL have no words for a series in common that go so far."""
     digits = " UNION ALL ".join(f"SELECT {n} AS n" for n in range(10))
-    places = range(len(str(count)))
+    places = range(len(str(count - 1)))
     sums = " + ".join(f"{10**place} * d{place}.n" for place in places)
     return f"SELECT 1 + {sums} AS n FROM " + ", ".join(f"({digits}) AS d{place}" for place in places)
 

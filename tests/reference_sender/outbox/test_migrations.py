@@ -44,15 +44,24 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def shape(connection: Connection) -> dict[str, Any]:
-    """The tables as the database knows them: columns with type and nullability, in no order, and indexes."""
+    """The tables as the database knows them: columns with type and nullability, in no order, indexes, storage parameters."""
     database = inspect(connection)
     return {
         name: (
             {c["name"]: (str(c["type"]), c["nullable"]) for c in database.get_columns(name)},
             sorted(str(index["name"]) for index in database.get_indexes(name)),
+            stored(connection, name),
         )
         for name in metadata.tables
     }
+
+
+def stored(connection: Connection, table: str) -> list[str]:
+    """How PostgreSQL was told to keep a table."""
+    if connection.dialect.name != "postgresql":
+        return []
+    query = text("SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = CAST(:name AS regclass)")
+    return sorted(connection.execute(query, {"name": table}).scalar_one())
 
 
 def test_versions_go_up_one_by_one() -> None:
@@ -91,6 +100,19 @@ def test_a_step_that_broke_off_in_the_middle_is_taken_again(old: Store) -> None:
         connection.execute(text(f"ALTER TABLE outgoing_email ADD COLUMN {name} VARCHAR(255)"))
     assert old.create() == BroughtUp(steps=STEPS)
     old.check()
+
+
+@pytest.mark.parametrize("old", ["postgresql"], indirect=True)
+def test_what_somebody_has_said_of_a_table_stays(old: Store) -> None:
+    with old.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE outgoing_email SET (autovacuum_vacuum_threshold = 5)"))
+    old.create()
+    with old.engine.connect() as connection:
+        assert stored(connection, "outgoing_email") == [
+            "autovacuum_vacuum_scale_factor=0",
+            "autovacuum_vacuum_threshold=5",
+            "vacuum_index_cleanup=on",
+        ]
 
 
 def test_a_worker_of_the_version_before_goes_on_meanwhile(old: Store) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -20,6 +21,7 @@ from reference_sender.policy.decision import Decision, Ended
 from reference_sender.policy.gate import Gate, GateRules
 from reference_sender.policy.routes import Mine
 from tests.benchmarks.senders import filling
+from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.databases import KINDS, database
 from tests.reference_sender.outbox.plans import analyse
 from tests.reference_sender.outbox.readings import Counts, leave_alone, reading
@@ -118,3 +120,19 @@ def test_a_claim_without_its_index_is_seen_to_read_the_history(outboxes: tuple[S
                 connection.execute(text(f"DROP INDEX outgoing_email_{name}{on}"))
     few, many = (reading(store.engine, partial(_claim, store))[1] for store in outboxes)
     assert all(many[what] > 1.2 * count for what, count in few.items() if what != "pages")
+
+
+@pytest.mark.parametrize("own", ["postgresql"], indirect=True)
+def test_a_vacuum_clears_up_behind_claims_however_long_the_history(own: SqlBench) -> None:
+    """By itself PostgreSQL leaves the indexes as they are where less than one page in fifty has something dead on it."""
+    store = own.store
+    filling.finished(store.engine.url.render_as_string(hide_password=False), MANY)
+    own.put()
+    own.claim()
+    said: list[str] = []
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        driver: Any = connection.connection.driver_connection
+        driver.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+        connection.execute(text("VACUUM (VERBOSE) outgoing_email"))
+    assert "outgoing_email" in str(said)
+    assert "bypassed" not in str(said)
