@@ -33,7 +33,8 @@ def transport_of(options: Options) -> ClosableTransport:
     """The transport that the options name."""
     if options.transport is Wire.HTTP:
         return _batches(options) if options.batch > 1 else _singles(options)
-    from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
+    from reference_sender.transports.smtp import SmtpTransport
+    from reference_sender.transports.smtp_options import SmtpOptions, Tls
 
     return SmtpTransport(
         SmtpOptions(

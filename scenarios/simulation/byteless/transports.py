@@ -19,8 +19,8 @@ from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 from reference_sender.policy.settings import Settings
 from reference_sender.transports import http as over_http
-from reference_sender.transports import smtp as over_smtp
 from reference_sender.transports import smtp_replies
+from reference_sender.transports.smtp_talk import DEADLINES_S
 from scenarios.simulation.byteless.http import BIT, Get, Head, Post
 from scenarios.simulation.byteless.line import TURN, End, Expired, Line
 from scenarios.simulation.byteless.smtp import Command, Verb
@@ -394,7 +394,7 @@ class _Talk:
     async def _hear(self, phase: Phase) -> Evidence:
         assert self._line is not None
         self.phase = phase
-        within_s = min(over_smtp.DEADLINES_S[phase], self._settings.read_timeout_s)
+        within_s = min(DEADLINES_S[phase], self._settings.read_timeout_s)
         until = min(self._exchange.time() + within_s, self.deadline)
         begun = b""
         try:

@@ -17,7 +17,8 @@ import pytest
 from reference_sender.policy.classify import classify
 from reference_sender.policy.evidence import Evidence
 from reference_sender.transports.http import HttpOptions, HttpTransport
-from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
+from reference_sender.transports.smtp import SmtpTransport
+from reference_sender.transports.smtp_options import SmtpOptions, Tls
 from scenarios.simulation.behaviours import BATCHES, BY_WIRE
 from scenarios.simulation.world import HTTP_PORT, SMTP_PORT, World
 from simulator.clock import SystemClock

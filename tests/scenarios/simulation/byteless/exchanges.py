@@ -13,7 +13,8 @@ from reference_sender.policy.evidence import Evidence
 from reference_sender.policy.lookup import LookedUp
 from reference_sender.policy.settings import Policy, Settings
 from reference_sender.transports.http import HttpLookup, HttpOptions, HttpTransport
-from reference_sender.transports.smtp import SmtpOptions, SmtpTransport, Tls
+from reference_sender.transports.smtp import SmtpTransport
+from reference_sender.transports.smtp_options import SmtpOptions, Tls
 from scenarios.simulation import world as wired
 from scenarios.simulation.byteless import transports, world
 from scenarios.simulation.byteless.outbox import Shelf
