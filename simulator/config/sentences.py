@@ -16,6 +16,8 @@ from simulator.provider.faults import (
     FindEverything,
     FindNothing,
     FindWhatWas,
+    HangThere,
+    HoldTheAnswer,
     RefuseEhlo,
     RefuseRecipients,
     RefuseTheHandshake,
@@ -174,6 +176,10 @@ def _what(rule: Rule) -> str:
             return f"answer {' '.join(str(each) for each in (code, enhanced, text) if each is not None)}"
         case RefuseRecipients(code=code, text=text):
             return f"refuse the recipient with {code} {text}"
+        case HoldTheAnswer():
+            return "hold the answer back until it is released"
+        case HangThere(delay_s=delay_s) if delay_s is not None:
+            return f"hang for {delay_s:g} s"
         case SlowDown(delay_s=delay_s):
             return f"wait {delay_s:g} s, then go on"
         case FindNothing() | FindWhatWas() | FindEverything() as fault:

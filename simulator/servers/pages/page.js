@@ -25,6 +25,9 @@ const go = (to, { replace = false } = {}) => {
   history[replace ? "replaceState" : "pushState"](null, "", address(to));
   arrive(before);
 };
+// Where one pane is below the other, whoever chooses something must come to it, and back.
+const narrow = matchMedia("(max-width: 860px)");
+let reach = false;
 const arrive = (before) => {
   const now = place();
   for (const tab of document.querySelectorAll("[data-tab]")) {
@@ -33,7 +36,7 @@ const arrive = (before) => {
     tab.href = address({ tab: tab.dataset.tab, mail: "", attempt: "" });
   }
   if (now.tab !== before.tab || now.q !== before.q) load("list");
-  if (now.mail !== before.mail || now.attempt !== before.attempt) load("detail");
+  if (now.mail !== before.mail || now.attempt !== before.attempt) { reach = true; load("detail"); }
   mark();
 };
 addEventListener("popstate", () => { load("list"); load("detail"); mark(); });
@@ -93,7 +96,11 @@ function show(part, html, answer) {
     const count = answer.headers.get("x-mails");
     if (count) $("#mails-count").textContent = count;
   }
-  if (part === "detail") element.scrollTop = 0;
+  if (part === "detail") {
+    element.scrollTop = 0;
+    if (reach && narrow.matches) $(place().mail || place().attempt ? ".detail-pane" : ".list-pane").scrollIntoView();
+    reach = false;
+  }
   if (part === "clock") wind();
 }
 
@@ -214,7 +221,7 @@ const deeds = {
   home: () => go({ mail: "", attempt: "" }),
   release: () => doing(ask("POST", "release"), (said) => `${said.released} let go`),
   heal: () => doing(ask("DELETE", "plan").then((said) => { if ($("#lines")) $("#lines").value = ""; return said; }), healthy),
-  begin: () => doing(ask("POST", "plan/reset").then(() => load("detail")), () => "As at the start"),
+  begin: () => doing(ask("POST", "plan/reset").then(() => load("detail")), () => "As at the start of the account"),
   explain,
   advance: (button) => doing(ask("PUT", "clock", { advance_s: Number(button.dataset.seconds) })),
   reset: () => confirm(`Forget everything of account ${account}?`) && doing(ask("POST", "reset"), () => "Forgotten").then(() => go({ mail: "", attempt: "" })),
@@ -297,6 +304,7 @@ document.addEventListener("keydown", (event) => {
 
 try { const chosen = localStorage.getItem("theme"); if (chosen) root.dataset.theme = chosen; } catch { /* Then as the system likes it. */ }
 mark();
+if (narrow.matches && (place().mail || place().attempt)) $(".detail-pane").scrollIntoView();
 wind();
 setInterval(tick, 1000);
 listen();

@@ -98,6 +98,16 @@ class Page:
             shown = await self.value("document.body.innerText")
             raise AssertionError(f"it never came to {condition}; the page shows:\n{shown}") from None
 
+    async def resize(self, width: int, height: int) -> None:
+        """Show the page as wide and high as that, in pixels."""
+        await self.does(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
     async def click(self, selector: str) -> None:
         """Click with the mouse where the element is."""
         middle = (

@@ -35,6 +35,14 @@ def test_a_rule_is_explained_in_one_sentence(written: dict[str, Any]) -> None:
             'r: at HTTP "validate", once, wait 2 s, then go on.',
         ),
         (
+            {"fault": "hold", "dialect": "smtp"},
+            'r: at SMTP "message", every time, hold the answer back until it is released.',
+        ),
+        (
+            {"fault": "hang", "delay_s": 20, "dialect": "smtp"},
+            'r: at SMTP "message", every time, hang for 20 s.',
+        ),
+        (
             {"fault": "accept_then_drop"},
             'r: at SMTP "message" and HTTP "accept", every time, take the mail, say yes and never deliver it.',
         ),

@@ -115,3 +115,52 @@ def test_what_others_do_shows_on_an_open_page(tmp_path: Path) -> None:
     with running() as simulator, simulator.control("shop") as control:
         control.make_account()
         asyncio.run(look(simulator, control))
+
+
+#: What of the page reaches beyond its right edge, and what of the text of a button is cut off.
+CUT = """[...document.querySelectorAll('body *')].filter((it) => it.checkVisibility() && !it.closest('.skip, #toast, .list, option, datalist') && (
+  it.getBoundingClientRect().right > innerWidth || (it.matches('button, .button') && it.scrollWidth > it.clientWidth + 1)
+)).map((it) => it.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : [])"""
+IN_VIEW = "(({ top }) => 0 <= top && top < innerHeight)(document.querySelector('%s').getBoundingClientRect())"
+#: In how many lines the elements stand that a selector finds.
+LINES_OF = """[...document.querySelectorAll('%s')].map((it) => it.getBoundingClientRect()).filter((it) => it.height)
+  .sort((a, b) => a.top - b.top).reduce(([count, end], it) => it.top >= end ? [count + 1, it.bottom] : [count, end], [0, -1e9])[0]"""
+
+
+@pytest.mark.parametrize("width", [1280, 900, 420])
+def test_nothing_is_cut_off(tmp_path: Path, width: int) -> None:
+    """On a desk, on a tablet and on a phone, with findings, long addresses, held answers and a clock that was moved."""
+
+    async def look(simulator: Running, control: ControlClient) -> None:
+        async with a_page(tmp_path) as page:
+            await page.resize(width, 900)
+            await opened(page, simulator)
+            control.add_rules("hold to held@example.com once")
+            sent = asyncio.create_task(asyncio.to_thread(status, simulator, "held@example.com"))
+            await page.until("document.querySelector('[data-do=release]')")
+            await page.value("document.querySelector('#verdict details').open = true")
+            assert await page.value(CUT) == []
+            assert await page.value(LINES_OF % ".top > *") <= (2 if width < 1000 else 1)
+            assert await page.value(LINES_OF % "#plan .bar > *") == 1
+            assert await page.value(LINES_OF % ".card > header > *") == 3, "each in one"
+
+            await page.click("#list .row")
+            await page.until("document.querySelector('.mail h2')")
+            assert await page.value(IN_VIEW % ".mail h2")
+            assert await page.value(CUT) == []
+            await page.click(".back")
+            await page.until("document.querySelector('#plan')")
+            assert await page.value(IN_VIEW % "#list .row")
+            control.release()
+            assert await sent == 200
+
+    with running({"limits": {"per_day": 1000}}) as simulator, simulator.control("shop") as control:
+        control.make_account()
+        long = f"{'a.very.long.name.' * 3}x@{'department.' * 4}example.com"
+        control.owe(
+            [{"ref": f"order-{number}", "recipient": f"{number}@example.com"} for number in range(20)]
+        )
+        for to in (long, *(f"{number}@example.com" for number in range(19)), long):
+            status(simulator, to)
+        control.advance(93_784)
+        asyncio.run(look(simulator, control))

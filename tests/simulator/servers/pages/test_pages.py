@@ -131,6 +131,34 @@ def test_rules_take_the_place_of_a_recording(
     assert says not in web.get("/").text
 
 
+def test_what_the_colours_of_mails_mean_is_said_too(
+    simulator: Running, control: ControlClient, web: httpx.Client
+) -> None:
+    """For whoever cannot see them; and of each finding how many copies there are, and how many were promised."""
+    control.add_rules({"fault": "fate", "fate": "hard_bounce", "recipient": "bad@example.com"})
+    control.owe(
+        [
+            {"ref": "order-1", "recipient": "twice@example.com"},
+            {"ref": "order-2", "recipient": "late@example.com"},
+        ]
+    )
+    for name in ("good", "bad", "twice", "twice"):
+        ask(simulator, request(mail(to=[f"{name}@example.com"], message_id=f"<{name}@example.org>")))
+    page = web.get("/").text
+
+    dots = re.findall(r'<span class="dot (\w+)" title="([^"]+)"></span>\s*<span class="who">(\w+)@', page)
+    assert dots == [
+        ("bad", "accepted 2 times", "twice"),
+        ("bad", "accepted 2 times", "twice"),
+        ("warn", "accepted; hard bounce", "bad"),
+        ("good", "accepted", "good"),
+    ]
+    said = re.sub(r"<[^>]+>", "", page)
+    assert "twice@example.com accepted too often order-1 2 copies, 1 promised" in said
+    assert "late@example.com not accepted yet order-2 0 copies, 1 promised" in said
+    assert "good@example.com accepted, but nobody promised it 1 copy, 0 promised" in said
+
+
 def test_attempts_are_listed_by_how_they_went(
     simulator: Running, control: ControlClient, web: httpx.Client
 ) -> None:
