@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scenarios.simulation.profiles import BY_ID, HEARING
+from scenarios.simulation.profiles import BY_ID, HEARING, TIMES
 from scenarios.simulation.storms import STORMS
 
 
@@ -41,6 +41,8 @@ class Behaviour:
     """How the endpoint takes the webhooks that its terms announce, see `scenarios.simulation.hooks`."""
     on: str = ""
     """The wire whose first attempt it hits, where that is not the profile's own: what the provider that stands in does."""
+    is_brief: bool = False
+    """It is wrong for longer than a sender is told that it may be: only where whoever asks first asks early."""
 
     says_yes_early: bool = False
     """It says that it took the mail before it has. One that dies in between leaves nothing by which anybody could know."""
@@ -50,14 +52,21 @@ class Behaviour:
     needs_bytes: bool = False
     """It cannot be played at the model level, which knows no requests that wait for each other, and no webhooks."""
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is no matter of attempts either: it strikes who asks what became of a mail."""
+        return self.rule.get("stage") == LOOK_UP
+
     def as_rule(self, wire: str, **when: Any) -> dict[str, Any]:
-        """Return its rule in the plan language, for a profile of this wire; `when`: which attempt of that wire it hits."""
-        return {
-            "name": self.name,
-            "dialect": self.on or wire,
-            **({"times": 1} if self.on else when),
-            **self.rule,
-        }
+        """Return its rule in the plan language, for a profile of this wire; `when`: which attempt of that wire it hits.
+
+        What strikes a look-up says itself how often.
+        """
+        if self.on:
+            when = {"times": 1}
+        elif self.is_asked:
+            when = {}
+        return {"name": self.name, "dialect": self.on or wire, **when, **self.rule}
 
     def has_struck(self, fired: Iterable[str]) -> bool:
         """Tell from the names of the rules that struck in a cell (`2: 503`) whether this did."""
@@ -151,12 +160,17 @@ def _refusal_of_one(name: str, **batch: Any) -> Behaviour:
 
 
 HEALTHY = Behaviour(name="ok")
+#: The stage at which a provider is asked what became of a mail.
+LOOK_UP = "lookup"
 
 #: The seconds that a slow provider takes: past the sender's timeouts and its next try, and less than the time for
 #: which it must count on a request being under way.
 LATE_S = 35.0
+#: How old what a look-up shows is at most, in seconds: as `lookup_lag_s` of the sender says.
+STALE_S = float(TIMES["lookup_lag_s"])
 
 TWO_MAILS = "two mails, two workers"
+SEVERAL = "three recipients"
 
 #: Where webhooks are told in the world, by how they are taken there.
 HOOKS: dict[str, str] = {
@@ -347,6 +361,67 @@ SPARE: tuple[Behaviour, ...] = tuple(
     if each.rule and not each.terms
 )
 
+#: The profile in which whoever does not know asks, and has no other way to know.
+LOOKS = "http-lookup-lagging"
+#: What became of the first mail, so that somebody asks: how its answer got lost, by what the name of a column begins with.
+LOST: dict[str, dict[str, Any]] = {
+    "taken": {"fault": "hang_up", "stage": "reply"},
+    "not taken": {"fault": "hang", "stage": "accept"},
+    "taken late": LATE,
+}
+
+
+def _asked(
+    lost: str,
+    name: str,
+    fault: str,
+    *,
+    shape: str = "one mail",
+    body: str | None = None,
+    is_brief: bool = False,
+    **more: Any,
+) -> Behaviour:
+    """The answer to the first mail is lost, and whoever asks for it meets this; `body`: the shape of an odd one."""
+    first = {"name": f"lost: {lost}", "dialect": "http", "attempt": 1, **LOST[lost]}
+    return Behaviour(
+        name=f"{lost}, asked: {name}",
+        rule={"fault": fault, "stage": LOOK_UP, **({} if body is None else {"shape": body}), **more},
+        terms={"rule": [first]},
+        profiles=(LOOKS,),
+        shape=shape,
+        is_brief=is_brief,
+    )
+
+
+#: What can go wrong at a look-up. Who hears nothing asks again; it is wrong twice, so that once is not overlooked: a line that
+#: breaks is dialled again by the sender's library at once, and whoever is not found by key is asked for by Message-ID. What
+#: is shown is as old as the sender was told that it may be.
+LOOKED_UP: tuple[Behaviour, ...] = (
+    _asked("taken", "503", "reply", code=503, times=2),
+    _asked("taken", "said late", "slow", delay_s=LATE_S, times=2),
+    _asked("taken", "hangs", "hang", times=2),
+    _asked("taken", "closed", "hang_up", times=4),
+    _asked("taken", "reset", "reset", times=4),
+    _asked("taken", "garbage", "garble", times=2),
+    _asked("taken", "truncated", "truncate", times=2),
+    _asked("taken", "redirected", "redirect", times=2),
+    _asked("taken", "a gateway gave up", "gateway", times=2),
+    _asked("taken", "empty body", "odd_body", body="empty", times=2),
+    _asked("taken", "damaged gzip", "gzip", flaw="cut", times=2),
+    _asked("taken", "unfinished chunks", "chunked", chunks="unfinished", times=2),
+    _asked("taken", "dripped", "drip", size_bytes=8, delay_s=1.0, times=2),
+    _asked("taken", "103 first", "interim", times=2),
+    _asked("taken", "a second answer", "two_answers", times=2),
+    _asked("taken", "missed", "lookup_misses", is_brief=True, times=2),
+    _asked("taken late", "stale", "lookup_stale", age_s=STALE_S),
+    _asked("taken", "unfiltered", "lookup_unfiltered", shape=SEVERAL),
+    _asked("not taken", "503", "reply", code=503, times=2),
+    _asked("not taken", "closed", "hang_up", times=4),
+    _asked("not taken", "empty body", "odd_body", body="empty", times=2),
+    _asked("not taken", "stale", "lookup_stale", age_s=STALE_S),
+    _asked("not taken", "unfiltered", "lookup_unfiltered", shape=SEVERAL),
+)
+
 #: What happens to events, wherever they come from.
 TOLD: tuple[Behaviour, ...] = tuple(
     Behaviour(
@@ -361,7 +436,7 @@ TOLD: tuple[Behaviour, ...] = tuple(
 )
 
 BY_WIRE: dict[str, dict[str, Behaviour]] = {
-    "http": {each.name: each for each in (*HTTP, *SPARE, *TOLD)},
+    "http": {each.name: each for each in (*HTTP, *SPARE, *LOOKED_UP, *TOLD)},
     "smtp": {each.name: each for each in (*SMTP, *TOLD)},
 }
 

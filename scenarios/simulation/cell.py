@@ -21,7 +21,7 @@ from scenarios.history import History, Mark
 from scenarios.simulation import guards, manners
 from scenarios.simulation.asked import Notes, noted
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
-from scenarios.simulation.evidence import future_of, history_of, trace_of, tries_of, try_of
+from scenarios.simulation.evidence import fired_in, future_of, history_of, trace_of, tries_of, try_of
 from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
@@ -490,7 +490,7 @@ def _judge(
             for recipient in owed.recipients:
                 outcome.findings += checks.late(history, recipient, within_s=owed.within_s)
     outcome.history = history
-    outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
+    outcome.fired = fired_in(world)
     outcome.events = events_of(world, history, profile, overtaken=_freezes(outcome.cell) and outcome.reached)
     outcome.virtual_s = world.loop.time()
     outcome.trace = trace_of(world)

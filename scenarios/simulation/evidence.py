@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from scenarios.history import History, Mark, Said, Try
+from scenarios.simulation.behaviours import LOOK_UP
 from scenarios.simulation.world import BEGIN, World
+from simulator.provider.account import Account
 from simulator.provider.ledger import Attempt, Sent, ToldBy
 from simulator.provider.obligations import Obligation
 from simulator.provider.provider import DEFAULT_ACCOUNT
@@ -64,6 +66,19 @@ def tries_of(world: World) -> tuple[Try, ...]:
                 continue
             found[each.id, each.opened_at] = try_of(each)
     return tuple(found.values())
+
+
+def fired_in(world: World) -> tuple[str, ...]:
+    """Return the names of the rules that struck, each once: in attempts, and in look-ups, which are none."""
+    assert world.service is not None
+    account = world.service.provider.account(DEFAULT_ACCOUNT, world.clock.now())
+    return struck((rule for each in tries_of(world) for rule in each.rules), account)
+
+
+def struck(in_attempts: Iterable[str], account: Account) -> tuple[str, ...]:
+    """Return names of rules, each once: those that struck in attempts, and those that the look-ups of an account met."""
+    asked = (rule for decision in account.decisions if decision.stage == LOOK_UP for rule in decision.rules)
+    return tuple(dict.fromkeys((*in_attempts, *asked)))
 
 
 def try_of(attempt: Attempt) -> Try:

@@ -286,10 +286,13 @@ class Run:
     # --- the steps: provider and network ------------------------------------------------------------
 
     def plan(self, step: Step) -> None:
-        """From now on the provider does `name`, `count` times (0: until healed), on the terms that go with it."""
+        """From now on the provider does `name`, `count` times (0: until healed), on the terms that go with it.
+
+        What strikes a look-up says itself how often: for ever, and nobody would come to know anything.
+        """
         behaviour = BY_WIRE[self.profile.wire][step.name]
         rule = behaviour.as_rule(self.profile.wire)
-        if step.count and not behaviour.refuses:
+        if step.count and not (behaviour.refuses or behaviour.is_asked):
             rule["times"] = step.count
         self._has_terms = bool(behaviour.terms)
         self.world.run(lambda: start_hooks(self.world, [behaviour]))

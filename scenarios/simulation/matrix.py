@@ -138,6 +138,9 @@ SKEWED = frozenset({SIMPLEST, "two mails, two workers"})
 WITH_ALL_PAIRS = frozenset({"http-keys", "smtp-at-most-once"})
 #: The profile on which mails that know of each other are played, and with which behaviours: one of each outcome.
 ASKED, KNOWN = "http-keys", frozenset({HEALTHY.name, "503", "422", "taken, closed"})
+#: Where somebody asks, all of a size is played of a look-up that fails, one that lags and one that lies, each behind another way to lose an
+#: answer; of the others `QUICK` plays nothing and `SINGLE` the commits of the worker.
+ASKED_FEW = frozenset({"taken, asked: 503", "taken late, asked: stale", "not taken, asked: unfiltered"})
 #: Where the time of a mail ends between the begin of its attempt and its first byte. Over HTTP there is nothing in between.
 LAST_MOMENT = ("smtp-at-most-once", "tarpit")
 
@@ -156,8 +159,15 @@ def blocks(size: Size, profiles: Sequence[str] = tuple(BY_ID)) -> list[Block]:
 def columns_of(profile: Profile, size: Size) -> tuple[str, ...]:
     """Return the names of the behaviours that this size plays in a profile."""
     every = columns(profile.id, profile.wire)
-    few = FEW.get(profile.id, every) if size is Size.QUICK else every
-    return tuple(name for name in every if name in few)
+    if size is not Size.QUICK:
+        return every
+    few = FEW.get(profile.id, every)
+    return tuple(name for name in every if name in few and not _is_aside(profile, name))
+
+
+def _is_aside(profile: Profile, name: str) -> bool:
+    """Tell whether it is one of many that go wrong when somebody asks."""
+    return BY_WIRE[profile.wire][name].is_asked and name not in ASKED_FEW
 
 
 def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
@@ -174,7 +184,7 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
         if name in IN_FLIGHT:
             yield block("worker", FREEZE)
         return
-    if name not in FEW.get(profile.id, (name,)):
+    if name not in FEW.get(profile.id, (name,)) or _is_aside(profile, name):
         yield block("worker", *(_ALL if size is Size.FULL else _COMMITS), shape=shows)
         return
     yield block("worker", *_ALL, shape=shows)
@@ -245,7 +255,7 @@ def _full(profile: Profile) -> Iterator[Block]:
     every = columns(profile.id, profile.wire)
     few = FEW.get(profile.id)
     for name in every:
-        is_one_of_few = name in (few or ONE_OF_EACH | TELL_TIMES | {*IN_FLIGHT})
+        is_one_of_few = name in (few or ONE_OF_EACH | TELL_TIMES | ASKED_FEW | {*IN_FLIGHT})
         if few is not None and not is_one_of_few:
             continue
         has_bytes = is_one_of_few or behaviours[name].needs_bytes

@@ -8,7 +8,7 @@ come to the same" in docs/proof.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,9 +18,11 @@ from scenarios import checks
 from scenarios.history import Try
 from scenarios.simulation import guards
 from scenarios.simulation.asked import EACH, Notes
+from scenarios.simulation.behaviours import LOOK_UP
 from scenarios.simulation.processes import Process
 from scenarios.simulation.world import World
 from simulator.provider.ledger import Attempt, AttemptState
+from simulator.provider.plan_state import Tally
 from simulator.provider.provider import DEFAULT_ACCOUNT
 
 #: Columns that the sender writes for people and never asks again.
@@ -142,6 +144,7 @@ class Rest:
             "ledger": (account.ledger.acceptances, account.booked),
             "keys": (keys._kept, keys._in_flight, keys._claims),
             "foretold": (foretold._destinies, foretold._early, len(service.provider._journal._records)),
+            "look-ups": struck_at_look_ups(account.plan.tally(world.clock.now())),
             "limits": (account.limiter._meters, account.greylist, account.aftermath.events.happened),
         }
         seen = [part for name, part in parts.items() if name not in self.overlooks]
@@ -150,6 +153,11 @@ class Rest:
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
         standing = frozenset(stage for number, stage in self._notes.asked if number == EACH)
         return Left(digest, tuple(over), standing)
+
+
+def struck_at_look_ups(tallies: Iterable[Tally]) -> list[tuple[str, int]]:
+    """Return how often each rule for look-ups has struck: these are in no attempt."""
+    return [(each.rule.name, each.fired) for each in tallies if ("http", LOOK_UP) in each.rule.stages]
 
 
 def loop_state(world: World) -> Hashable:

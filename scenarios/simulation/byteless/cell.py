@@ -33,7 +33,7 @@ from scenarios.simulation.cell import (
     findings_of,
     setup_of,
 )
-from scenarios.simulation.evidence import try_of
+from scenarios.simulation.evidence import struck, try_of
 from scenarios.simulation.processes import CrashPoint, Killed
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.shapes import SHAPES, Shape
@@ -289,7 +289,7 @@ class _Story:
         )
         outcome.findings = list(_found(history, self._cell.profile, tuple(world.complaints)))
         outcome.history = dataclasses.replace(history, marks=tuple(self._marks))
-        outcome.fired = tuple(dict.fromkeys(rule for each in history.attempts for rule in each.rules))
+        outcome.fired = struck((rule for each in history.attempts for rule in each.rules), self._account)
         outcome.virtual_s = world.loop.now
 
 

@@ -15,16 +15,15 @@ from typing import Any
 from reference_sender.transports.http import limits_in
 from scenarios.simulation.byteless.door import NEVER, Play, Premises, Waits, deliver, wait_out
 from scenarios.simulation.byteless.line import End, Line, Want, Word
-from scenarios.simulation.byteless.loop import refuse
 from simulator.dialects.http import HttpWords, part_of, whole
 from simulator.dialects.native import DIALECT
 from simulator.dialects.native.answers import Style, answer, garbled
 from simulator.dialects.native.keys import read_key
-from simulator.dialects.native.lookup import as_json
+from simulator.dialects.native.lookup import as_json, found
 from simulator.dialects.native.odd import odd
 from simulator.dialects.native.ratelimit import rate_fields
 from simulator.dialects.native.request import read
-from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words, spoken
+from simulator.provider.answer import Accepted, Answer, KeepExpecting, Refused, Words, spoken, with_words
 from simulator.provider.dress import Chunked, Chunks, Doubled, Dress, Dripped, Flaw, Gzipped, Odd
 from simulator.provider.ledger import Attempt, Sent
 from simulator.provider.lookup import Query
@@ -201,7 +200,7 @@ class HttpDoor:
                 return
         while request is not Word.GONE and not self._line.over:
             if isinstance(request, Get):
-                self._look_up(request)
+                yield from self._look_up(request)
             else:
                 attempt, waiting = waiting or self._open(), None
                 yield from self._hand_in(attempt, request)
@@ -276,17 +275,22 @@ class HttpDoor:
                 return mail
         return None
 
-    def _look_up(self, request: Get) -> None:
+    def _look_up(self, request: Get) -> Waits:
         provider, now = self._at.provider, self._at.now
         by_key = request.parameter == "idempotency_key"
         query = Query(key=request.value) if by_key else Query(message_id=request.value)
         asking = provider.open_look_up(DEFAULT_ACCOUNT, "", self._name, query, now)
         self._name = asking.connection
         struck, view = provider.ask_look_up(asking, now)
-        if struck is not None:
-            refuse("a rule strikes a look-up, which the model level does not know")
-        entries = [as_json(each) for each in provider.look_up(query, DEFAULT_ACCOUNT, now, view=view)]
-        self._line.say(Head(200, None, 0, body=entries))
+        rest = yield from wait_out(struck, asking)
+        shown = provider.look_up(query, DEFAULT_ACCOUNT, self._at.now, view=view)
+        if struck is None:
+            self._line.say(Head(200, None, 0, body=[as_json(each) for each in shown]))
+            return
+        words = found(query, shown)
+        voice = HttpVoice(self._at, self._line, asking)
+        answer = words if rest is None else with_words(rest, words)
+        yield from deliver(answer, asking, voice, self._line, half_closes=False)
 
 
 def _rate_fields(premises: Premises, attempt: Attempt) -> tuple[tuple[str, str], ...]:

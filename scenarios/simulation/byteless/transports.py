@@ -7,6 +7,7 @@ own code. Here lives the order of steps and what a broken line is called. A test
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
@@ -190,6 +191,11 @@ class HttpLookup:
                 return Unavailable(reason=f"the look-up fails ({broken})")
             if head.status != 200:
                 return Unavailable(reason=f"the look-up answers {head.status}")
+            if isinstance(entries, bytes):
+                try:
+                    entries = json.loads(entries)["data"]
+                except (ValueError, KeyError, TypeError) as error:
+                    return Unavailable(reason=f"the look-up fails ({over_http.trouble_of(error)})")
             for entry in entries:
                 if over_http.is_ours(entry, docket, parameter, value):
                     return Found(provider_id=str(entry["id"]))

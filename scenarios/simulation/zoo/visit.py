@@ -13,7 +13,17 @@ from rich.table import Table
 
 from scenarios.simulation.senders import quick_disk
 from scenarios.simulation.world import silence
-from scenarios.simulation.zoo import batches, gates, hands, identity, manners, outbox, patience, reading
+from scenarios.simulation.zoo import (
+    asking,
+    batches,
+    gates,
+    hands,
+    identity,
+    manners,
+    outbox,
+    patience,
+    reading,
+)
 from scenarios.simulation.zoo.keeper import BadSender, Hunt, hunt
 
 ALL: tuple[BadSender, ...] = (
@@ -22,6 +32,7 @@ ALL: tuple[BadSender, ...] = (
     *outbox.SENDERS,
     *hands.SENDERS,
     *patience.SENDERS,
+    *asking.SENDERS,
     *gates.SENDERS,
     *manners.SENDERS,
     *batches.SENDERS,

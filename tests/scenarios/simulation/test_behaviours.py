@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, HTTP, SMTP, SPARE, TOLD, Behaviour, columns
+from scenarios.simulation.behaviours import (
+    BY_WIRE,
+    HEALTHY,
+    HTTP,
+    LOOKED_UP,
+    LOOKS,
+    SMTP,
+    SPARE,
+    TOLD,
+    Behaviour,
+    columns,
+)
 from scenarios.simulation.cell import plan_of
-from scenarios.simulation.profiles import BY_ID, HEARING
+from scenarios.simulation.profiles import BY_ID, HEARING, TIMES
 from scenarios.simulation.storms import BY_NAME as STORMS_BY_NAME
 from simulator.config import read_plan, warnings
 from simulator.provider.faults import FAULTS, SPELLINGS
@@ -32,7 +43,7 @@ def test_a_behaviour_is_a_rule_of_the_plan_language(wire: str, behaviour: Behavi
 
 def test_names_are_unique() -> None:
     """A name says which column of the matrix is meant."""
-    assert len(BY_WIRE["http"]) == len(HTTP) + len(SPARE) + len(TOLD)
+    assert len(BY_WIRE["http"]) == len(HTTP) + len(SPARE) + len(LOOKED_UP) + len(TOLD)
     assert len(BY_WIRE["smtp"]) == len(SMTP) + len(TOLD)
 
 
@@ -55,10 +66,6 @@ ELSEWHERE = {
     "bad_certificate",
     "break_handshake",
     "refuse_handshake",
-    # To look something up is no attempt: see `test_lookups.py`.
-    "lookup_misses",
-    "lookup_stale",
-    "lookup_unfiltered",
 }
 
 
@@ -123,6 +130,28 @@ def test_what_the_spare_does_is_met_behind_a_refusal_of_the_main_one() -> None:
     assert warnings(read_plan(plan, "test")) == []
     assert {each.name for each in SPARE} <= set(columns("http-with-spare", "http"))
     assert not {each.name for each in SPARE} & set(columns("http-keys", "http"))
+
+
+def test_what_happens_at_a_look_up_is_met_behind_a_lost_answer() -> None:
+    """It says itself how often it strikes, whichever attempt comes before it."""
+    plan = plan_of(BY_ID[LOOKS], ("taken, asked: 503",))
+
+    asked, lost = sorted(plan["rule"], key=lambda rule: str(rule["stage"]))
+    assert (lost["fault"], lost["stage"], lost["attempt"]) == ("hang_up", "reply", 1)
+    assert (asked["name"], asked["stage"], asked["code"]) == ("1: taken, asked: 503", "lookup", 503)
+    assert asked["times"] == 2
+    assert "attempt" not in asked
+    assert warnings(read_plan(plan, "test")) == []
+    assert {each.name for each in LOOKED_UP} <= set(columns(LOOKS, "http"))
+    assert not {each.name for each in LOOKED_UP} & set(columns("http-keys", "http"))
+
+
+def test_every_fault_of_a_look_up_takes_part() -> None:
+    """But what is held until somebody lets go, which is for harnesses with hands. What is stale is not older than the sender knows."""
+    at_look_ups = {name for name, fault in FAULTS.items() if "lookup" in fault.stages.get("http", ())}
+    assert {each.rule["fault"] for each in LOOKED_UP} == at_look_ups - {"hold"}
+    assert all(each.is_asked for each in LOOKED_UP)
+    assert {each.rule["age_s"] for each in LOOKED_UP if "age_s" in each.rule} == {TIMES["lookup_lag_s"]}
 
 
 @pytest.mark.parametrize("profile", [profile.id for profile in HEARING])

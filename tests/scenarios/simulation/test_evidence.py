@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.simulation.behaviours import LOOKS
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.evidence import try_of
 from scenarios.simulation.processes import CrashPoint
@@ -31,6 +32,16 @@ def test_what_a_dead_provider_said_it_has_said(tmp_path: Path) -> None:
     assert outcome.findings == []
     assert [each.code for each in outcome.history.attempts] == [400]
     assert outcome.fired == ("1: 400",)
+
+
+def test_rules_strike_attempts_and_look_ups(tmp_path: Path) -> None:
+    """Each is named once, in the order in which it struck; a look-up is no attempt."""
+    disk = Disk(tmp_path)
+    cell = Cell(profile=LOOKS, script=("taken, asked: 503",))
+    outcome = play(cell, ReferenceSender(disk=disk, profile=BY_ID[LOOKS]), disk)
+
+    assert outcome.fired == ("lost: taken", "1: taken, asked: 503")
+    assert [each.rules for each in outcome.history.attempts] == [("lost: taken",)]
 
 
 def test_a_sender_was_told_to_wait_by_what_a_program_reads() -> None:

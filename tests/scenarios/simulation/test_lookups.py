@@ -1,4 +1,4 @@
-"""The sender at a provider whose look-up misbehaves: what is asked there is no attempt, so no column of the matrix has it."""
+"""The sender at a provider whose look-up misbehaves, and has taken another mail by then; columns of the matrix have one alone."""
 
 from __future__ import annotations
 

@@ -65,6 +65,21 @@ def test_workers_die_at_their_doom_and_a_person_moves_what_is_parked(run: Run) -
     assert len(run.history().acceptances) == 1
 
 
+def test_trouble_at_a_look_up_comes_as_often_as_it_says(disk: Disk) -> None:
+    """Behind an answer that gets lost, so that somebody asks; whatever the step says, it ends by itself."""
+    profile = BY_ID["http-lookup-lagging"]
+    with Run(profile, ReferenceSender(disk=disk, profile=profile), disk) as run:
+        do(run, "plan", name="taken, asked: 503", count=1)
+        do(run, "enqueue", number=1)
+        do(run, "wait", seconds=100.0)
+        assert states(run) == {"order-1": Reported.UNKNOWN}
+        struck = [rule for each in run._account().decisions for rule in each.rules]
+        assert struck == ["lost: taken", *["taken, asked: 503"] * 2]
+        do(run, "wait", seconds=90.0)
+        assert states(run) == {"order-1": Reported.ACCEPTED}
+        assert run.end() == []
+
+
 def test_a_worker_is_doomed_from_now_on(run: Run) -> None:
     """The n-th statement counts from the step, whatever was before."""
     do(run, "enqueue", number=1)

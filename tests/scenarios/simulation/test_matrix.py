@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from scenarios.simulation.behaviours import BY_WIRE, columns
+from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, LOOKED_UP, LOOKS, columns
 from scenarios.simulation.cell import FREEZE
 from scenarios.simulation.matrix import (
     ASKED,
+    ASKED_FEW,
     FEW,
     KNOWN,
     LAST_MOMENT,
@@ -28,11 +29,16 @@ from scenarios.simulation.shapes import EXPIRING, FATED, KNOWING
 
 @pytest.mark.parametrize("size", list(Size))
 def test_every_behaviour_of_every_profile_is_played(size: Size) -> None:
-    """No column is left out, in no size; but of some profiles the smallest one plays a choice."""
+    """No column is left out, in no size; but of some profiles, and of what goes wrong at look-ups, the smallest one plays a choice."""
     played = {(block.profile, block.script) for block in blocks(size)}
 
     whole = PROFILES if size is Size.QUICK else tuple(BY_ID.values())
-    assert {(each.id, (name,)) for each in whole for name in columns(each.id, each.wire)} <= played
+    aside = {each.name for each in LOOKED_UP} - ASKED_FEW if size is Size.QUICK else set()
+    assert {
+        (each.id, (name,)) for each in whole for name in columns(each.id, each.wire) if name not in aside
+    } <= played
+    assert not {(name,) for name in aside} & {script for _, script in played}
+    assert {each.name for each in LOOKED_UP} > ASKED_FEW
     for profile, few in FEW.items():
         assert {(profile, (name,)) for name in few} <= played
         assert few <= set(columns(profile, BY_ID[profile].wire))
@@ -71,10 +77,31 @@ def test_a_bigger_size_leaves_nothing_out() -> None:
 
 def test_only_a_provider_that_says_yes_early_never_dies() -> None:
     """Of all that is played as a whole."""
-    single = [block for block in blocks(Size.SINGLE) if block.profile not in FEW]
+    aside = {each.name for each in LOOKED_UP} - ASKED_FEW
+    single = [
+        block
+        for block in blocks(Size.SINGLE)
+        if block.profile not in FEW and not aside.intersection(block.script)
+    ]
     immortal = {b.script for b in single} - {b.script for b in single if b.victim == "provider"}
 
     assert immortal == {(each.name,) for each in BY_WIRE["smtp"].values() if each.says_yes_early}
+
+
+def test_look_ups_meet_trouble_of_every_outcome() -> None:
+    """One that fails, one that lags and one that lies, at every crash point of worker and provider; the others at every commit, or all."""
+    for size, kinds in ((Size.SINGLE, ("commit",)), (Size.FULL, ("step", "sql", "commit", "point", "reply"))):
+        played: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
+        for block in blocks(size):
+            if block.script and BY_WIRE["http"].get(block.script[0], HEALTHY).is_asked:
+                assert block.profile == LOOKS
+                played.setdefault(block.script[0], set()).add((block.victim, block.kinds))
+        for name in ASKED_FEW:
+            assert {
+                ("worker", ("step", "sql", "commit", "point", "reply")),
+                ("provider", ("ledger", "step")),
+            } <= played.pop(name)
+        assert set(map(frozenset, played.values())) == {frozenset({("worker", kinds)})}
 
 
 def test_mails_that_know_of_each_other_meet_one_behaviour_of_each_outcome() -> None:

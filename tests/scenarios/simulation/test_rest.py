@@ -12,7 +12,12 @@ import pytest
 from reference_sender.outbox.schema import metadata
 from scenarios import checks
 from scenarios.history import Try
-from scenarios.simulation.rest import GIVEN, WORDS, WRITTEN_ONCE, as_judged, queries
+from scenarios.simulation.behaviours import LOOKS
+from scenarios.simulation.cell import plan_of
+from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.rest import GIVEN, WORDS, WRITTEN_ONCE, as_judged, queries, struck_at_look_ups
+from simulator.config import read_plan
+from simulator.provider.plan_state import Tally
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TRY = Try(
@@ -78,6 +83,20 @@ def test_words_are_left_out(words: dict[str, object]) -> None:
 def test_what_a_judge_asks_is_not(more: dict[str, object]) -> None:
     """Each of these decides whether something was right."""
     assert as_judged(replace(TRY, **more)) != as_judged(TRY)  # type: ignore[arg-type] # fields of a Try
+
+
+def test_what_a_look_up_has_used_up_counts() -> None:
+    """It stands in no attempt, and decides what whoever asks next is told."""
+    setup = read_plan(plan_of(BY_ID[LOOKS], ("taken, asked: 503",)), "test")
+    tallies = [
+        Tally(rule=rule, seen=fired, fired=fired, over=False)
+        for fired, rule in enumerate(setup.plan.rules, 1)
+    ]
+
+    assert {each.rule.name for each in tallies} == {"lost: taken", "1: taken, asked: 503"}
+    ((name, fired),) = struck_at_look_ups(tallies)
+    assert name == "1: taken, asked: 503"
+    assert fired == next(each.fired for each in tallies if each.rule.name == name)
 
 
 #: Who may look at how an attempt ended: the questions that are compared, and two that come to what is compared, too.

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.simulation.behaviours import LOOKED_UP, LOOKS
 from scenarios.simulation.machine import perform
 from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, ReferenceSender
-from scenarios.simulation.stateful import search
+from scenarios.simulation.stateful import Machine, search
 from scenarios.simulation.zoo.visit import ALL
 from tests.scenarios.simulation import planted
 
@@ -68,6 +69,33 @@ def test_who_forgets_what_was_said_of_a_mail_is_found(tmp_path: Path, name: str,
 
     assert found.broken is not None
     assert {each.kind for each in found.broken.findings} == {bad.kind}
+
+
+@pytest.mark.parametrize("name", ["a failed look-up is a no", "a failed look-up is a yes", "asks once"])
+def test_who_misreads_a_look_up_is_found(tmp_path: Path, name: str) -> None:
+    """Machines give trouble to whoever asks, and a reason to ask."""
+    (bad,) = (each for each in ALL if each.name == name)
+    disk = Disk(tmp_path)
+
+    for dice in range(1, 7):
+        found = search(LOOKS, bad.made(disk, LOOKS), disk, examples=40, dice=dice)
+        if found.broken is not None:
+            break
+
+    assert found.broken is not None
+    assert bad.kind in {each.kind for each in found.broken.findings}
+
+
+def test_machines_know_of_no_look_up_that_lies_for_longer_than_it_may() -> None:
+    """They come to ask at any time: only cells know that whoever asks first asks early."""
+    brief = {each.name for each in LOOKED_UP if each.is_brief}
+    with_looks: type[Machine] = type("Looking", (Machine,), {"profile": BY_ID[LOOKS]})
+
+    machine: Machine = Machine.__new__(with_looks)
+
+    assert brief
+    assert {each.name for each in LOOKED_UP} - brief <= set(machine._terms())
+    assert not brief & set(machine._columns())
 
 
 def test_the_schedule_of_a_finding_needs_no_hypothesis(tmp_path: Path) -> None:
