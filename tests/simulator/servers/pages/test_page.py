@@ -164,3 +164,24 @@ def test_nothing_is_cut_off(tmp_path: Path, width: int) -> None:
             status(simulator, to)
         control.advance(93_784)
         asyncio.run(look(simulator, control))
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_who_has_mistyped_an_account_reads_it_well(tmp_path: Path, width: int) -> None:
+    """The sentence stands within its pane, in the middle of the page, and the names beside it lead there."""
+
+    async def look(simulator: Running) -> None:
+        async with a_page(tmp_path) as page:
+            await page.resize(width, 600)
+            await page.open(f"{simulator.service.ready['http']}/?account=defualt")
+            pane, said = [
+                await page.value(f"(({{ left, right }}) => [left, right])({at}.getBoundingClientRect())")
+                for at in ("document.querySelector('.pane')", "document.querySelector('.pane p')")
+            ]
+            assert said[0] - pane[0] >= 12
+            assert pane[1] - said[1] >= 12
+            assert abs(pane[0] - (width - pane[1])) <= 2
+            assert await page.value(CUT) == []
+
+    with running() as simulator:
+        asyncio.run(look(simulator))
