@@ -71,7 +71,7 @@ def plan_set(plan: str, url: str, account: str, token: str | None) -> None:
 
     data = setup_as_json(read_plan(plan))
     shown = ask(url, account, token, lambda client: client.set_plan(data))
-    click.echo(f"in force for account {account}: {_counted(len(shown['rules']), len(shown['settings']))}")
+    click.echo(f"in force for account {account}: {_counted_of(shown)}")
     _tell(shown)
 
 
@@ -92,7 +92,7 @@ def plan_add(rules: tuple[str, ...], url: str, account: str, token: str | None) 
 def plan_clear(url: str, account: str, token: str | None, everything: bool) -> None:
     """Take all rules away: the provider is healthy again. Settings stay, and are said."""
     shown = ask(url, account, token, lambda client: client.heal(all=everything))
-    if not shown["settings"]:
+    if not _settings(shown):
         click.echo(f"account {account} has no faults any more")
         return
     click.echo(
@@ -107,9 +107,18 @@ def plan_clear(url: str, account: str, token: str | None, everything: bool) -> N
 def plan_reset(url: str, account: str, token: str | None) -> None:
     """Put the plan in force again that the account began with: that of serve --plan, or none."""
     shown = ask(url, account, token, lambda client: client.reset_plan())
-    count = _counted(len(shown["rules"]), len(shown["settings"]))
-    click.echo(f"in force for account {account}: {count}, as at the start")
+    click.echo(f"in force for account {account}: {_counted_of(shown)}, as at the start")
     _tell(shown)
+
+
+def _settings(shown: dict[str, Any]) -> list[str]:
+    """Return what is set, in sentences. A simulator of a former version says nothing of it."""
+    settings: list[str] = shown.get("settings", [])
+    return settings
+
+
+def _counted_of(shown: dict[str, Any]) -> str:
+    return _counted(len(shown["rules"]), len(_settings(shown)))
 
 
 def _counted(rules: int, settings: int) -> str:
@@ -121,7 +130,7 @@ def _counted(rules: int, settings: int) -> str:
 def _show(shown: dict[str, Any]) -> None:
     """Say what each rule does and did, and what is set."""
     if not shown["rules"] and not shown["replay"]:
-        click.echo("no rules strike" if shown["settings"] else "no faults: every mail is taken")
+        click.echo("no rules strike" if _settings(shown) else "no faults: every mail is taken")
     _tell(shown, did=True)
 
 
@@ -134,7 +143,7 @@ def _tell(shown: dict[str, Any], *, did: bool = False) -> None:
         (read,) = read_rules([rule], "plan", start=number)
         so_far = f" Met {seen}, struck {fired}{', and is over' if over else ''}." if did else ""
         click.echo(f"{explain(read)}{so_far}")
-    for sentence in shown["settings"]:
+    for sentence in _settings(shown):
         click.echo(sentence)
     _tell_of_replay(shown)
     _mind(shown)

@@ -107,13 +107,15 @@ def test_a_good_plan_is_explained(plan: Path) -> None:
 
     assert result.exit_code == 0
     assert "first answers get lost: at SMTP" in result.output
-    assert f"{plan} is a good plan: 1 rule, seed 3" in result.output
+    assert f"{plan} is a good plan: 1 rule, 1 setting, seed 3" in result.output
 
 
 def test_a_plan_is_set_shown_and_cleared(simulator: Running, plan: Path) -> None:
     """The file's rules, limits and seed are in force until they are cleared."""
-    assert (
-        invoke("plan", "set", str(plan), *url(simulator)).output == "in force for account default: 1 rule\n"
+    (said, _, limits) = invoke("plan", "set", str(plan), *url(simulator)).output.splitlines()
+    assert (said, limits) == (
+        "in force for account default: 1 rule, 1 setting",
+        "[limits]: max_recipients = 5.",
     )
     ask(simulator, request(mail()))
 
@@ -122,8 +124,9 @@ def test_a_plan_is_set_shown_and_cleared(simulator: Running, plan: Path) -> None
     assert (shown["seed"], shown["limits"]["max_recipients"]) == (3, 5)
 
     assert invoke("plan", "clear", *url(simulator)).exit_code == 0
-    assert invoke("plan", "show", *url(simulator)).output == "no faults: every mail is taken\n"
+    assert invoke("plan", "show", *url(simulator)).output.splitlines() == ["no rules strike", limits]
     invoke("plan", "clear", "--all", *url(simulator))
+    assert invoke("plan", "show", *url(simulator)).output == "no faults: every mail is taken\n"
     with simulator.control() as control:
         assert control.plan()["limits"]["max_recipients"] == 1000
 
