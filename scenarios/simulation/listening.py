@@ -15,8 +15,9 @@ from scenarios import hearing
 from scenarios.checks import Finding
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.intake import ListeningSender, is_told, tellings
-from scenarios.simulation.machine import Run, Step
+from scenarios.simulation.machine import Run
 from scenarios.simulation.processes import CrashPoint, Process
+from scenarios.simulation.schedule import Step
 from scenarios.simulation.stateful import Machine
 from scenarios.simulation.storms import BY_NAME, INTAKE_HOST, Storm, webhooks_of
 

@@ -1,11 +1,7 @@
 """One world driven step by step: what the state machines play, and what a replay file of theirs plays again.
 
-A `Schedule` is a list of steps and decides everything; a `Run` takes them one after the other, looks for broken
-safety after each, and in the end lets calm return and looks for broken liveness. A step that has nothing to act on
-does nothing, so any part of a schedule is a schedule. Nothing here chooses steps.
-
-The assumptions of the proof bound what a step may do: a partition and a freeze together are shorter than what the
-sender allows a request to be under way, clocks are wrong by seconds, and the person who requeues has looked first.
+A `Schedule` decides everything; a `Run` takes its steps one after the other, looks for broken safety after each
+(`safety`), and in the end lets calm return and looks for broken liveness. Nothing here chooses steps.
 """
 
 from __future__ import annotations
@@ -13,98 +9,33 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from reference_sender import life
 from reference_sender.life import State
 from reference_sender.outbox.store import Store
 from reference_sender.policy.decision import Decision, Doubt
 from scenarios import checks
 from scenarios.checks import Finding, Policy
 from scenarios.history import History
-from scenarios.simulation import promised, sorts
+from scenarios.simulation import sorts
 from scenarios.simulation.behaviours import BY_WIRE, Behaviour
 from scenarios.simulation.cell import CALM_S, STILL_S, on_terms, until_settled_or
-from scenarios.simulation.evidence import history_of, trace_of
+from scenarios.simulation.evidence import trace_of
 from scenarios.simulation.hooks import start_hooks
 from scenarios.simulation.processes import CrashPoint, Killed, Process
 from scenarios.simulation.profiles import BY_ID, Profile
-from scenarios.simulation.promised import Blur, Promised
+from scenarios.simulation.promised import Promised
+from scenarios.simulation.safety import Done, Safety
+from scenarios.simulation.schedule import FREEZE_S, PARTITION_S, WORKERS, Schedule, Step
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender, WorldSender
 from scenarios.simulation.timeline import Recorder
-from scenarios.simulation.world import BEGIN, World
+from scenarios.simulation.world import World
 from simulator.config import read_plan
 from simulator.provider.ledger import AttemptState
-from simulator.provider.obligations import Obligation, Reported
+from simulator.provider.obligations import Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT
-
-MAILS = 4
-WORKERS = 3
-#: Longest partition and longest freeze, in seconds: with the provider's own slowness still less than what the
-#: sender allows a request that it gave up to be under way.
-PARTITION_S = 12.0
-FREEZE_S = 55.0
-SKEW_S = 5.0
-#: Where a worker can be doomed to die, besides `step`.
-POINTS: tuple[tuple[str, str], ...] = (
-    ("step", ""),
-    ("sql", "before"),
-    ("sql", "after"),
-    ("commit", "lost"),
-    ("commit", "unreported"),
-    # Not a place in the program: the provider has booked a mail and not answered yet.
-    ("acceptance", ""),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing that is done to the world. What the fields mean is said by the method of `Run` named like `do`."""
-
-    do: str
-    number: int = 0
-    """Of a mail or of a worker, from 1."""
-    name: str = ""
-    count: int = 0
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        words = [self.do.replace("_", " ")]
-        words += [f"{self.number}"] if self.number else []
-        words += [f"{self.name!r}"] if self.name else []
-        words += [f"×{self.count}"] if self.count else []
-        words += [f"{self.seconds:g} s"] if self.seconds else []
-        return " ".join(words)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name == "do" or getattr(self, field.name) != field.default
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """Everything that decides a run."""
-
-    profile: str
-    steps: tuple[Step, ...] = ()
-    seed: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.profile} · " + " → ".join(map(str, self.steps))
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "profile": self.profile,
-            "seed": self.seed,
-            "steps": [step.as_json() for step in self.steps],
-        }
 
 
 class Run:
@@ -114,20 +45,11 @@ class Run:
         self.profile = profile
         self.sender = sender
         self.steps: list[Step] = []
-        self.owed: dict[tuple[str, str], Owed] = {}
-        """(ref, recipient) of what is committed, and by which mail."""
+        self.done = Done()
         self.workers: list[Process] = []
         self._seed = seed
         self._disk = disk
-        self._partitions: list[tuple[float, float]] = []
-        self._frozen: set[Process] = set()
-        self._skewed = 0
         self._has_terms = False
-        self._mails: dict[int, Promised] = {}
-        """By number, in the order of their commits."""
-        self._by_hand: set[str] = set()
-        """Refs that a person has moved: attempts after a refusal are right then."""
-        self._checked = 0
         self._doomed: Process | None = None
         """Who dies when so many more mails are booked."""
         self._bookings = 0
@@ -144,6 +66,7 @@ class Run:
         self._stack.enter_context(self.world)
         self.recorder = Recorder(self.world, self.sender.said)
         self.recorder.on_booking = self._booked
+        self.safety = Safety(self.world, self.sender, self.profile, self.done, self.recorder)
         self.world.run(self.world.start_provider)
         self._provider = self.world.processes[-1]
         self.start_worker(Step(do="start_worker"))
@@ -182,16 +105,16 @@ class Run:
 
         `seconds`: for how long it is worth sending, where the sort is one that expires.
         """
-        known = self._mails.get(step.number)
+        known = self.done.mails.get(step.number)
         owed = self._owed(step) if known is None else known.owed
         self.world.process("application").run(self.sender.enqueue, self.world, owed)
         if known is None:
-            self._mails[step.number] = Promised(owed=owed, at=self.world.clock.now())
-        self.owed |= {(owed.ref, recipient): owed for recipient in owed.recipients}
+            self.done.mails[step.number] = Promised(owed=owed, at=self.world.clock.now())
+        self.done.owed |= {(owed.ref, recipient): owed for recipient in owed.recipients}
 
     def _owed(self, step: Step) -> Owed:
         name = step.name if sorts.fits(step.name, self.profile) else sorts.PLAIN
-        before = [each.owed for each in self._mails.values()]
+        before = [each.owed for each in self.done.mails.values()]
         return sorts.made(_mail(step.number), name, step.seconds, before)
 
     def roll_back(self, step: Step) -> None:
@@ -212,7 +135,7 @@ class Run:
         moved = operator.run(self._requeue, Store(engine), ref)
         operator.run(engine.dispose)
         if moved:
-            self._by_hand.add(ref)
+            self.done.by_hand.add(ref)
 
     def _requeue(self, store: Store, ref: str) -> bool:
         now = self.world.clock.now()
@@ -274,8 +197,8 @@ class Run:
     def freeze(self, step: Step) -> None:
         """Stop worker `number` for `seconds`, `count` steps from now. Each worker is stopped once in its life."""
         process = self._worker(step)
-        if process is not None and process not in self._frozen:
-            self._frozen.add(process)
+        if process is not None and process not in self.done.frozen:
+            self.done.frozen.add(process)
             process.freeze(step.count, min(step.seconds, FREEZE_S))
 
     def thaw(self, step: Step) -> None:
@@ -332,7 +255,7 @@ class Run:
         """Nothing arrives anywhere for `seconds`."""
         if not self.world.network.weather.partitioned:
             begin, length = self.world.loop.time(), min(step.seconds, PARTITION_S)
-            self._partitions.append((begin, begin + length))
+            self.done.partitions.append((begin, begin + length))
             self.world.network.weather.partitioned = True
             self.world.loop.call_at(begin + length, self.world.network.heal)
 
@@ -381,92 +304,13 @@ class Run:
             ]
         return findings
 
-    # --- what must hold after every step ------------------------------------------------------------
-
     def history(self) -> History:
         """What a judge may know just now."""
-        said = self.sender.said()
-        history = history_of(self.world, said)
-        states = {(each.key, each.recipient): each.state for each in said}
-        history = dataclasses.replace(
-            history,
-            obligations=tuple(
-                Obligation(account=DEFAULT_ACCOUNT, ref=ref, recipient=to, state=states.get((ref, to)))
-                for ref, to in self.owed
-            ),
-        )
-        return dataclasses.replace(history, crashes=self._unheard(history))
-
-    def _unheard(self, history: History) -> int:
-        """How many answers may have gone unheard or unstored although the provider gave them in full."""
-        deaths = sum(1 for _, name, _ in self.world.deaths if name.startswith("worker"))
-        # With a provider the memory of what it said last is gone, too.
-        deaths += 4 * sum(1 for _, name, _ in self.world.deaths if name == "provider")
-        cut_off = 0
-        for begin, end in self._partitions:
-            start, stop = BEGIN + timedelta(seconds=begin), BEGIN + timedelta(seconds=end)
-            cut_off += sum(
-                each.opened_at <= stop and (each.closed_at is None or each.closed_at >= start)
-                for each in history.attempts
-            )
-        return deaths + cut_off + 4 * len(self._frozen)
+        return self.safety.history()
 
     def unsafe(self) -> list[Finding]:
         """Return what is broken just now, whatever may still happen."""
-        history = self.history()
-        findings = [
-            *checks.duplicated(history, self.profile.policy),
-            *checks.unlike_copies(history, self.profile.policy),
-            *checks.phantom(history),
-            *checks.misdirected(history),
-            *checks.misreported(history),
-            *self._rows_gone(history),
-            *self._moves(),
-        ]
-        if not any(name == "provider" for _, name, _ in self.world.deaths):
-            findings += checks.failed_without_refusal(history)
-        findings += checks.again_after_acceptance(history)
-        findings += promised.judged([*self._mails.values()], history, self._by_hand, self._blur())
-        for ref, recipient in self.owed:
-            findings += checks.changed_identity(history, recipient)
-            findings += checks.changed_bytes(history, recipient)
-            if ref not in self._by_hand:
-                findings += checks.again_after_refusal(history, [recipient])
-        return findings + [
-            Finding(kind="uncaught", recipient="", sentence=each) for each in self.world.complaints
-        ]
-
-    def _blur(self) -> Blur:
-        """What was done to this world that a judge of moments must allow for."""
-        held_up_s = (FREEZE_S if self._frozen else 0.0) + (PARTITION_S if self._partitions else 0.0)
-        return Blur(
-            now=self.world.clock.now(),
-            skew_s=SKEW_S,
-            held_up_s=held_up_s,
-            is_calm=not (self._frozen or self._partitions or self.world.deaths),
-            is_heard=self.profile.hears,
-        )
-
-    def _rows_gone(self, history: History) -> Iterator[Finding]:
-        """A committed promise is in the outbox."""
-        said = {(each.key, each.recipient) for each in history.said}
-        for ref, recipient in self.owed:
-            if (ref, recipient) not in said:
-                sentence = "promised by a committed transaction, and not in the outbox"
-                yield Finding(kind="lost", ref=ref, recipient=recipient, sentence=sentence)
-
-    def _moves(self) -> Iterator[Finding]:
-        """States change along the sender's own table only; of a sender without one, what has ended stays so."""
-        changes = self.recorder.changes[self._checked :]
-        self._checked = len(self.recorder.changes)
-        for change in changes:
-            if not _may(change.who, change.before, change.after, isinstance(self.sender, ReferenceSender)):
-                yield Finding(
-                    kind="illegal move",
-                    ref=change.key,
-                    recipient=change.recipient,
-                    sentence=f"{change.who} moved it from {change.before} to {change.after}",
-                )
+        return self.safety.unsafe()
 
     # --- small things -------------------------------------------------------------------------------
 
@@ -490,19 +334,6 @@ def _mail(number: int) -> Owed:
     return Owed(ref=f"order-{number}", recipients=tuple(f"{name}.{number}@example.com" for name in names))
 
 
-def _may(who: str, before: str | None, after: str | None, has_table: bool) -> bool:
-    if before is None:
-        return after == Reported.PENDING.value
-    if after is None:
-        return False
-    if not has_table:
-        return before not in (Reported.ACCEPTED.value, Reported.EXPIRED.value, Reported.SUPPRESSED.value)
-    actors = life.MOVES.get((State(before), State(after)), {})
-    if before == after:
-        return True
-    return bool(actors) if who == "operator" else bool(set(actors) - {life.Actor.PERSON})
-
-
 def perform(
     schedule: Schedule, sender: WorldSender, disk: Disk, kind: type[Run] = Run
 ) -> tuple[list[Finding], Run]:
@@ -516,46 +347,3 @@ def perform(
             if findings := run.take(step):
                 return findings, run
         return run.end(), run
-
-
-def schedule_from(facts: Mapping[str, Any]) -> Schedule:
-    """Read what `Schedule.as_json` wrote. Raises `ValueError` with a sentence for anything else."""
-    steps = []
-    if facts.get("profile") not in BY_ID:
-        raise ValueError(f"profile is {facts.get('profile')!r}; right would be one of {', '.join(BY_ID)}")
-    known = (*STEPS, *(INTAKE_STEPS if BY_ID[facts["profile"]].hears else ()))
-    for number, each in enumerate(facts.get("steps", ()), 1):
-        try:
-            step = Step(**each)
-        except TypeError as error:
-            raise ValueError(f"step {number} is {each!r}, which is no step: {error}") from error
-        if step.do not in known:
-            raise ValueError(f"step {number} does {step.do!r}; right would be one of {', '.join(known)}")
-        if step.do in ("enqueue", "roll_back") and step.name not in sorts.SORTS:
-            right = ", ".join(filter(None, sorts.SORTS))
-            raise ValueError(
-                f"step {number}: no sort of mail is called {step.name!r}; right would be one of {right}, or none"
-            )
-        steps.append(step)
-    return Schedule(profile=facts["profile"], steps=tuple(steps), seed=int(facts.get("seed", 1)))
-
-
-#: Where somebody hears, these as well (`scenarios.simulation.listening`).
-INTAKE_STEPS = ("storm", "start_intake", "kill_intake")
-#: The steps there are; each is a method of `Run`.
-STEPS = (
-    "enqueue",
-    "roll_back",
-    "requeue",
-    "wait",
-    "start_worker",
-    "kill",
-    "doom",
-    "freeze",
-    "thaw",
-    "plan",
-    "heal",
-    "kill_provider",
-    "restart_provider",
-    "partition",
-)

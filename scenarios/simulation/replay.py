@@ -27,9 +27,10 @@ from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
 from scenarios.simulation.cell import VICTIMS, Cell
 from scenarios.simulation.listening import ListeningRun
-from scenarios.simulation.machine import Run, Schedule, perform, schedule_from
+from scenarios.simulation.machine import Run, perform
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import Schedule, schedule_from
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
 from scenarios.simulation.shapes import EVERY_SHAPE
 from scenarios.simulation.stories import play

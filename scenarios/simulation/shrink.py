@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cell import Cell
-from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.shapes import SHAPES
 from scenarios.simulation.sorts import PLAIN
 

@@ -21,18 +21,18 @@ from hypothesis.stateful import (
 
 from scenarios.checks import Finding
 from scenarios.simulation.behaviours import BY_WIRE, columns
-from scenarios.simulation.machine import (
+from scenarios.simulation.machine import Run
+from scenarios.simulation.profiles import BY_ID, Profile
+from scenarios.simulation.schedule import (
     FREEZE_S,
     MAILS,
     PARTITION_S,
     POINTS,
     SKEW_S,
     WORKERS,
-    Run,
     Schedule,
     Step,
 )
-from scenarios.simulation.profiles import BY_ID, Profile
 from scenarios.simulation.senders import Disk, WorldSender
 from scenarios.simulation.sorts import PAIRS, PLAIN, SORTS, UNDONE, WEIGHTED, fits
 

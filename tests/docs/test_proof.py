@@ -10,11 +10,11 @@ import pytest
 
 from scenarios.model import VARIANTS
 from scenarios.simulation.cast import REFERENCE, cast
-from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.matrix import Size, blocks
 from scenarios.simulation.playing import count
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.replay import look
+from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.senders import Disk
 from scenarios.simulation.world import silence
 from scenarios.simulation.zoo.visit import ALL

@@ -12,8 +12,8 @@ import pytest
 from reference_sender.policy.hearing import Fate, Settled
 from scenarios.simulation.intake import ListeningSender
 from scenarios.simulation.listening import NAMES, ListeningMachine, ListeningRun
-from scenarios.simulation.machine import Step
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import Step
 from scenarios.simulation.senders import Disk
 from scenarios.simulation.stateful import search
 from scenarios.simulation.world import silence

@@ -9,8 +9,9 @@ import pytest
 
 from reference_sender.transports import http
 from scenarios.checks import Finding
-from scenarios.simulation.machine import Run, Step
+from scenarios.simulation.machine import Run
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import Step
 from scenarios.simulation.senders import Disk, ReferenceSender
 from simulator.provider.faults import FAULTS
 from simulator.provider.obligations import Reported
@@ -67,7 +68,7 @@ def played(folder: Path, lost_at: str, fault: str) -> tuple[list[Finding], set[R
         struck = {rule for each in run._account().decisions for rule in each.rules}
         assert {"lost", "asked"} <= struck, "nobody asked: nothing was tried"
         findings += run.end()
-        more = len(run._account().ledger.acceptances) - len(run.owed)
+        more = len(run._account().ledger.acceptances) - len(run.done.owed)
         return findings, {each.state for each in run.sender.said()}, more
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from scenarios.simulation.machine import STEPS, Run, Schedule, Step, perform, schedule_from
+from scenarios.simulation.machine import Run, perform
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import STEPS, Schedule, Step, schedule_from
 from scenarios.simulation.senders import Disk, ReferenceSender
 from simulator.provider.obligations import Reported
 from tests.scenarios.simulation import planted
@@ -155,7 +156,7 @@ def test_a_sort_that_does_not_fit_the_profile_is_a_plain_mail(run: Run) -> None:
     do(run, "enqueue", number=3, name="depends")
     do(run, "enqueue", number=4, name="in order")
 
-    assert [each.owed.manner for each in run._mails.values()] == [(), (), ()]
+    assert [each.owed.manner for each in run.done.mails.values()] == [(), (), ()]
 
 
 def test_who_waits_for_a_mail_goes_behind_it(disk: Disk) -> None:
@@ -169,25 +170,6 @@ def test_who_waits_for_a_mail_goes_behind_it(disk: Disk) -> None:
             do(run, "wait", seconds=90.0)
             assert run.end() == []
             assert states(run)["order-3"] is ends
-
-
-def test_a_state_that_changes_behind_its_table_is_found(disk: Disk) -> None:
-    """Nobody may move a mail that has ended."""
-    profile = BY_ID["http-keys"]
-    with Run(profile, ReferenceSender(disk=disk, profile=profile), disk) as run:
-        do(run, "enqueue", number=1)
-        do(run, "wait", seconds=22.0)
-        intruder = run.world.process("worker 9")
-        engine = run.sender._engine()  # type: ignore[attr-defined] # the reference sender's
-
-        def meddle() -> None:
-            with engine.begin() as connection:
-                connection.exec_driver_sql("UPDATE outgoing_email SET state = 'pending'")
-            engine.dispose()
-
-        intruder.run(meddle)
-
-        assert "illegal move" in {each.kind for each in run.unsafe()}
 
 
 def test_the_same_schedule_has_the_same_trace(disk: Disk) -> None:
@@ -226,21 +208,3 @@ def test_a_schedule_stops_where_it_breaks(disk: Disk) -> None:
 
     assert findings[0].kind == "duplicated"
     assert run.steps == list(schedule.steps[:3])
-
-
-@pytest.mark.parametrize(
-    ("facts", "says"),
-    [
-        ({"profile": "pigeon"}, "profile is 'pigeon'; right would be one of http-keys"),
-        ({"profile": "http-keys", "steps": [{"do": "dance"}]}, "step 1 does 'dance'; right would be one of"),
-        ({"profile": "http-keys", "steps": [{"do": "wait", "x": 1}]}, "step 1 is {'do': 'wait', 'x': 1}"),
-        (
-            {"profile": "http-keys", "steps": [{"do": "enqueue", "number": 1, "name": "express"}]},
-            "step 1: no sort of mail is called 'express'; right would be one of urgent",
-        ),
-    ],
-)
-def test_a_wrong_schedule_is_refused_in_a_sentence(facts: dict[str, object], says: str) -> None:
-    """Which step, and what would be right."""
-    with pytest.raises(ValueError, match=says.replace("{", r"\{")):
-        schedule_from(facts)

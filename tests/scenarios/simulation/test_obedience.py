@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from scenarios.simulation.machine import Run, Step
+from scenarios.simulation.machine import Run
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.schedule import Step
 from scenarios.simulation.senders import Disk, ReferenceSender
 from scenarios.simulation.zoo.patience import Deaf
 from simulator.provider.obedience import Obedience, judge_obedience

@@ -18,12 +18,13 @@ from scenarios.simulation.behaviours import BY_WIRE, columns
 from scenarios.simulation.cast import CastError, cast
 from scenarios.simulation.cell import Cell, play
 from scenarios.simulation.loop import NotInTheWorld
-from scenarios.simulation.machine import Schedule, Step, perform
+from scenarios.simulation.machine import perform
 from scenarios.simulation.matrix import Block
 from scenarios.simulation.playing import play_block
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.python_sender import PythonSender, PythonSenderError, world_profiles
+from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.senders import Disk
 from tests.house.places import ROOT
 

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from scenarios.simulation.cell import Cell
-from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.replay import Counterexample, ReplayError, command, keep, read, replay, see, write
+from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.shapes import FATED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")

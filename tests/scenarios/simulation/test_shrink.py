@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from scenarios.simulation.cell import Cell
-from scenarios.simulation.machine import Schedule, Step
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.replay import shrunk
+from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.senders import Disk
 from scenarios.simulation.shrink import smaller_cells, smaller_schedules, smallest
 from tests.scenarios.simulation import planted
