@@ -1,6 +1,6 @@
 """How fast the provider accepts, beside what it is built on, in one run.
 
-    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only calls|smtp|http|faults|ledger|memory|soak]
+    python -m tests.benchmarks.bench_servers [--seconds 3] [--rounds 3] [--mails 100000] [--only calls|smtp|http|peers|faults|ledger|memory|soak]
 
 Loopback; server and load on a CPU each, where there are two: read the ratios, not the rates. Each row is the median of
 interleaved rounds; beside the ratio of rates stands that of CPU time a mail in the fastest round, which is steadier on a
@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks.servers import load
+from tests.benchmarks.servers import load, peers
 from tests.benchmarks.servers.contenders import Contender, aiosmtpd, served, simulator, smtp_sink, starlette
 from tests.benchmarks.servers.counted import measure_calls
 from tests.benchmarks.servers.grown import measure_ledger, measure_memory
@@ -103,7 +103,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mails", type=int, default=100_000, help="how large the ledger grows")
-    parser.add_argument("--only", choices=["calls", "smtp", "http", "faults", "ledger", "memory", "soak"])
+    parser.add_argument(
+        "--only", choices=["calls", "smtp", "http", "peers", "faults", "ledger", "memory", "soak"]
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
@@ -146,6 +148,21 @@ def main() -> None:
                 ),
             ]
             play("HTTP", rows, given.seconds, given.rounds)
+        if given.only in (None, "peers"):
+            for how, one in (("one", load.smtp_one), ("many", load.smtp_many)):
+                rows = [
+                    Row(partial(ours, "simulator"), "smtp", one),
+                    Row(peers.fakesmtpd, "smtp", one, target="≤ 1/2" if how == "one" else ""),
+                    Row(peers.maildev, "smtp", one, target="≤ 1/8"),
+                ]
+                play(f"Peers over SMTP, {how} mail a connection", rows, given.seconds, given.rounds)
+            rows = [
+                Row(partial(ours, "simulator"), "http", load.http),
+                Row(peers.mountebank, "http", load.http, target="≤ 1/2.4"),
+                Row(peers.ses_local, "http", peers.ses, target="≤ 1/5"),
+                Row(peers.moto, "http", peers.ses_verified, target="≤ 1/35"),
+            ]
+            play("Peers over HTTP", rows, given.seconds, given.rounds)
         if given.only in (None, "faults"):
             healthy = partial(load.beside_faults, faulty=0)
             beside = partial(load.beside_faults, faulty=2)

@@ -10,8 +10,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from tests.benchmarks.servers.contenders import LOAD_CPU
 
@@ -24,8 +26,8 @@ local count, name = 0, tostring({}):sub(8)
 function init(arguments) name = arguments[1] end
 function request()
   count = count + 1
-  return wrk.format("POST", "/v1/emails", {["Content-Type"] = "application/json",
-    ["Idempotency-Key"] = name .. "-" .. count}, BODY)
+  HEADERS["Idempotency-Key"] = name .. "-" .. count
+  return wrk.format("POST", PATH, HEADERS, BODY)
 end
 function done(summary, latency)
   io.write(string.format("MEASURED %d %d %d %d %d\\n", summary.requests, summary.duration,
@@ -166,14 +168,38 @@ def beside_faults(port: int, seconds: float, *, faulty: int) -> Measured:
 # --- HTTP -------------------------------------------------------------------------------------------
 
 
-def http(port: int, seconds: float) -> Measured:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked again and again."""
+
+    path: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
+def http(
+    port: int,
+    seconds: float,
+    *,
+    path: str = "/v1/emails",
+    body: Mapping[str, Any] = BODY,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Measured:
     """Twenty connections, 1 KB JSON, a new idempotency key for each mail."""
-    return _wrk(port, seconds) if shutil.which("wrk") else _http_in_python(port, seconds)
+    request = _Request(path, body, {"Content-Type": "application/json", **headers})
+    return _wrk(port, seconds, request) if shutil.which("wrk") else _http_in_python(port, seconds, request)
 
 
-def _wrk(port: int, seconds: float) -> Measured:
+def _wrk(port: int, seconds: float, request: _Request) -> Measured:
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(f"local BODY = {json.dumps(json.dumps(BODY))}\n{_LUA}")
+        # Texts of JSON are texts of Lua, as long as they are ASCII without slashes that JSON might escape.
+        headers = ", ".join(
+            f"[{json.dumps(name)}] = {json.dumps(value)}" for name, value in request.headers.items()
+        )
+        script.write(
+            f"local BODY, PATH = {json.dumps(json.dumps(request.body))}, {json.dumps(request.path)}\n"
+            f"local HEADERS = {{{headers}}}\n{_LUA}"
+        )
         script.flush()
         said = subprocess.run(
             _pinned(
@@ -191,33 +217,34 @@ def _wrk(port: int, seconds: float) -> Measured:
     return Measured(requests, micros / 1e6, p50_ms=p50 / 1000, p99_ms=p99 / 1000)
 
 
-async def _posts(port: int, until: float, name: str, took: list[float]) -> None:
+async def _posts(port: int, until: float, request: _Request, name: str, took: list[float]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    body = json.dumps(BODY).encode()
+    body = json.dumps(request.body).encode()
+    lines = "".join(f"{field}: {value}\r\n" for field, value in request.headers.items())
+    head = f"POST {request.path} HTTP/1.1\r\nHost: b\r\n{lines}".encode()
     while time.monotonic() < until:
         began = time.perf_counter()
         writer.write(
-            b"POST /v1/emails HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\n"
-            b"Idempotency-Key: %s-%d\r\nContent-Length: %d\r\n\r\n"
-            % (name.encode(), len(took), len(body))
+            head
+            + b"Idempotency-Key: %s-%d\r\nContent-Length: %d\r\n\r\n" % (name.encode(), len(took), len(body))
             + body
         )
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        answer = await reader.readuntil(b"\r\n\r\n")
+        length = int(answer.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         await reader.readexactly(length)
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(head.decode())
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(answer.decode())
         took.append(time.perf_counter() - began)
     writer.close()
 
 
-def _http_in_python(port: int, seconds: float) -> Measured:
+def _http_in_python(port: int, seconds: float, request: _Request) -> Measured:
     took: list[float] = []
 
     async def load() -> None:
         until = time.monotonic() + seconds
         run = os.urandom(6).hex()
-        await asyncio.gather(*(_posts(port, until, f"{run}-{n}", took) for n in range(CONNECTIONS)))
+        await asyncio.gather(*(_posts(port, until, request, f"{run}-{n}", took) for n in range(CONNECTIONS)))
 
     began = time.perf_counter()
     asyncio.run(load())
