@@ -12,6 +12,9 @@ import pytest
 from tests.benchmarks.soak_outbox import CONCURRENCY, Repeats, Soak, longest_silence_s, repeats_of, soak
 from tests.reference_sender.samples import NOW
 
+#: When the one in full size is given up, in seconds.
+DEADLINE_S = 1_500.0
+
 
 def test_every_mail_is_accepted_once_whoever_dies() -> None:
     told = soak(
@@ -30,6 +33,7 @@ def test_every_mail_is_accepted_once_whoever_dies() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(DEADLINE_S + 120)
 def test_a_night_of_kills_costs_no_mail_and_few_repeats(
     capsys: pytest.CaptureFixture[str], record_property: Any
 ) -> None:
@@ -40,7 +44,7 @@ def test_a_night_of_kills_costs_no_mail_and_few_repeats(
         workers=4,
         kill_every_s=1.0,
         seed=1,
-        deadline_s=1_500.0,
+        deadline_s=DEADLINE_S,
         lease_s=lease_s,
     )
 
