@@ -18,16 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import func, select
+
 from reference_sender.life import State
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.schema import email_attempt, outgoing_email
 from reference_sender.outbox.store import Store
+from reference_sender.policy.suspects import LOST_TOGETHER
 from simulator.client import ControlClient
 from tests.benchmarks.senders import filling
 from tests.reference_sender.outbox.databases import database
@@ -55,23 +59,44 @@ class Repeats:
     count: int
     longest_s: float
     """From such an attempt to the one that repeated it, at worst: how long a lost worker's mails wait."""
+    longest_of_suspects_s: float = 0.0
+    """The same of mails that were lost again and again: they wait for empty hands, which a storm of kills seldom leaves."""
 
 
-def repeats_of(attempts: Iterable[Mapping[str, Any]]) -> Repeats:
-    """What the provider's faults do not explain, of attempts as the control API lists them, oldest first."""
-    waits: list[float] = []
+def repeats_of(attempts: Iterable[Mapping[str, Any]], suspects: Container[str] = ()) -> Repeats:
+    """What the provider's faults do not explain, of attempts as the control API lists them, oldest first.
+
+    `suspects`: keys of mails that went alone at some time.
+    """
+    waits: dict[bool, list[float]] = {False: [], True: []}
     last: dict[str, Mapping[str, Any]] = {}
     for each in attempts:
         before = last.get(each["key"])
         last[each["key"]] = each
         # Who is slow answers all the same.
         if before is not None and all(rule.startswith("slow ") for rule in before["rules"]):
-            waits.append(
-                (
-                    datetime.fromisoformat(each["opened_at"]) - datetime.fromisoformat(before["opened_at"])
-                ).total_seconds()
-            )
-    return Repeats(count=len(waits), longest_s=max(waits, default=0.0))
+            wait = datetime.fromisoformat(each["opened_at"]) - datetime.fromisoformat(before["opened_at"])
+            waits[each["key"] in suspects].append(wait.total_seconds())
+    return Repeats(
+        count=sum(map(len, waits.values())),
+        longest_s=max(waits[False], default=0.0),
+        longest_of_suspects_s=max(waits[True], default=0.0),
+    )
+
+
+def suspects_among(store: Store) -> set[str]:
+    """Return the provider's keys of those mails that were lost with a worker so often that they went alone."""
+    lost = (
+        select(email_attempt.c.email_id)
+        .where(email_attempt.c.decision == State.SENDING.value)
+        .group_by(email_attempt.c.email_id)
+        .having(func.count() >= LOST_TOGETHER)
+    )
+    with store.engine.connect() as connection:
+        found = connection.execute(
+            select(outgoing_email.c.idempotency_key).where(outgoing_email.c.id.in_(lost))
+        )
+        return set(found.scalars())
 
 
 def longest_silence_s(attempts: Iterable[Mapping[str, Any]]) -> float:
@@ -119,6 +144,7 @@ class Soak:
             f"{self.verdict.get('accepted_once'):,} accepted exactly once, {wrong}; "
             f"{self.requests:,} attempts at the provider, {self.repeats.count:,} of them repeats that no fault explains "
             f"(at most {self.most_repeats:,.0f}); a lost worker's mail waited {self.repeats.longest_s:.1f} s at worst, "
+            f"one that was lost again and again {self.repeats.longest_of_suspects_s:.1f} s, "
             f"the provider was left alone for {self.silent_s:.1f} s at worst; rows {self.states}"
         )
 
@@ -161,7 +187,7 @@ def soak(
             told.seconds = time.monotonic() - began
             told.verdict = client.verdict(final=True)
             attempts = client.attempts()
-            told.requests, told.repeats = len(attempts), repeats_of(attempts)
+            told.requests, told.repeats = len(attempts), repeats_of(attempts, suspects_among(store))
             told.silent_s = longest_silence_s(attempts)
         finally:
             for process in running:
