@@ -3,7 +3,7 @@
     python -m scenarios outage
 
 Both take the same orders and meet the same weather: for four minutes the provider is slow, answers 503 now and then, and
-takes mails without saying so. What came of it is counted in the provider's ledger. Real bytes in virtual time, so ten
+takes mails without saying so (`--minutes`: longer). What came of it is counted in the provider's ledger. Real bytes in virtual time, so ten
 minutes of business are the same to the instant each time.
 """
 
@@ -18,10 +18,14 @@ from typing import Any
 
 import aiohttp
 import click
+from prometheus_client.parser import text_string_to_metric_families
 
 from reference_sender.alarms import alarm_of
+from reference_sender.log import quiet
+from reference_sender.outbox.store import Store
 from reference_sender.policy.breaker import BreakerRules
 from reference_sender.policy.settings import Policy, Settings
+from reference_sender.watch import Watch
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, Owed, ReferenceSender, quick_disk
 from scenarios.simulation.world import BEGIN, HTTP_PORT, World, silence
@@ -33,15 +37,15 @@ from simulator.provider.provider import DEFAULT_ACCOUNT
 ORDERS = 1_000
 EVERY_S = 0.6
 """100 orders a minute, for ten minutes."""
-#: From the third minute to the sixth. A lost answer is one that never comes, although the mail was taken.
-WEATHER = tuple(
-    f"{what} after 2 minutes until 6 minutes" for what in ("lose answers by hang 33%", "503 25%", "slow 2 s")
-)
+MINUTES = 4
+"""So long the provider is not well, from the third minute on."""
+#: A lost answer is one that never comes, although the mail was taken.
+WEATHER = ("lose answers by hang 33%", "503 25%", "slow 2 s")
 TRIES = 3
 TIMEOUT_S = 10.0
 """What one try may take, in both designs."""
 TOO_LONG_S = 60.0
-"""The alarm of the queue rings while the oldest mail has waited for longer than this."""
+"""The alarm of the queue rings while mail has been due for longer than this; the one that is shipped has five minutes."""
 _LOOK_S = 5.0
 _PATIENCE_S = 3_600.0
 
@@ -65,6 +69,8 @@ class Ending:
     """Mails in the queue."""
     latest_s: float = 0.0
     """From an order to its first confirmation, at worst."""
+    overdue: list[tuple[float, float]] = field(default_factory=list)
+    """What the metric of overdue mail (`outbox_overdue_seconds`) said, and when."""
     alarms: list[tuple[float, str]] = field(default_factory=list)
 
 
@@ -136,7 +142,8 @@ async def _outbox(shop: _Shop, disk: Disk) -> None:
     sender = ReferenceSender(disk=disk, profile=BY_ID["http-keys"], parts={"log": log}, options=_usual())
     disk.wipe()
     sender.prepare()
-    application = world.process("shop")
+    application, store = world.process("shop"), Store(sender._engine())
+    watch = _watch(world, store)
 
     async def order(number: int) -> bool:
         sender.enqueue(world, owed(number))
@@ -151,8 +158,9 @@ async def _outbox(shop: _Shop, disk: Disk) -> None:
         await asyncio.sleep(_LOOK_S)
         waiting = _waiting(sender)
         ending.most_waiting = max(ending.most_waiting, len(waiting))
-        waited_s = world.loop.time() - min(waiting) * EVERY_S if waiting else 0.0
-        if (waited_s > TOO_LONG_S) != is_ringing:
+        overdue_s = _overdue_s(watch.metrics.text())
+        ending.overdue.append((world.loop.time(), overdue_s))
+        if (overdue_s > TOO_LONG_S) != is_ringing:
             is_ringing = not is_ringing
             text = "mail waits too long" if is_ringing else "no mail waits too long any more"
             ending.alarms.append((world.loop.time(), text))
@@ -160,6 +168,7 @@ async def _outbox(shop: _Shop, disk: Disk) -> None:
     for worker in workers:
         worker.terminate()
     await asyncio.gather(*working)
+    store.engine.dispose()
     disk.look_away()
 
 
@@ -168,6 +177,31 @@ def _waiting(sender: ReferenceSender) -> list[int]:
     return [
         int(said.key.removeprefix("order-")) for said in sender.said() if said.state is not Reported.ACCEPTED
     ]
+
+
+def _watch(world: World, store: Store) -> Watch:
+    """What `work --metrics` would tell of this outbox; nothing listens here."""
+    return Watch(
+        place=("127.0.0.1", 0),
+        store=store,
+        providers=["main"],
+        patience_s=60.0,
+        clock=world.clock,
+        log=quiet,
+    )
+
+
+def _overdue_s(text: bytes) -> float:
+    families = text_string_to_metric_families(text.decode())
+    return max(
+        (
+            sample.value
+            for each in families
+            for sample in each.samples
+            if each.name == "outbox_overdue_seconds"
+        ),
+        default=0.0,
+    )
 
 
 def _usual() -> dict[str, Any]:
@@ -187,12 +221,13 @@ def _usual() -> dict[str, Any]:
     }
 
 
-def play(design: str, *, orders: int = ORDERS, seed: int = 1) -> Ending:
-    """Play a design, `naive` or `outbox`, to its end."""
+def play(design: str, *, orders: int = ORDERS, minutes: int = MINUTES, seed: int = 1) -> Ending:
+    """Play a design, `naive` or `outbox`, to its end, with an outage of so many minutes."""
     ending = Ending(design=design)
+    weather = [f"{what} after 2 minutes until {2 + minutes} minutes" for what in WEATHER]
     with (
         silence(),
-        World(seed=seed, setup=read_plan({"rules": [*WEATHER]}, "the weather")) as world,
+        World(seed=seed, setup=read_plan({"rules": weather}, "the weather")) as world,
         tempfile.TemporaryDirectory(dir=quick_disk()) as folder,
     ):
         shop = _Shop(world, ending, orders)
@@ -243,11 +278,22 @@ _LINES: tuple[tuple[str, Callable[[Ending], str]], ...] = (
     ("customers who saw an error", lambda ending: f"{ending.errors:,}"),
     ("longest wait of a customer", lambda ending: f"{ending.longest_wait_s:.0f} s"),
     ("most mails in the queue", lambda ending: f"{ending.most_waiting:,}" if ending.most_waiting else "–"),
+    (
+        "longest that mail was due and not taken",
+        lambda ending: f"{max(s for _, s in ending.overdue):.0f} s" if ending.overdue else "–",
+    ),
     ("latest confirmation after its order", lambda ending: f"{ending.latest_s:.0f} s"),
 )
 
 
 @click.command()
-def outage() -> None:
+@click.option(
+    "--minutes",
+    type=click.IntRange(1, 30),
+    default=MINUTES,
+    show_default=True,
+    help="How long the outage is.",
+)
+def outage(minutes: int) -> None:
     """One outage, two designs: mail from within the request and mail through the outbox, counted at the provider."""
-    click.echo(shown(play("naive"), play("outbox")), nl=False)
+    click.echo(shown(play("naive", minutes=minutes), play("outbox", minutes=minutes)), nl=False)
