@@ -66,6 +66,8 @@ VICTIMS: Mapping[bool, tuple[str, ...]] = {
     False: ("worker", "application", "provider"),
     True: ("intake", "worker"),
 }
+#: Who may die where the shape is a campaign: who writes its rows, who sends them, who pauses and cancels it.
+CAMPAIGNERS = ("expander", "worker", "person")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Cell:
     """Names of behaviours, one for each attempt from the first; after them the provider is healthy."""
     crash: CrashPoint | None = None
     victim: str = "worker"
-    """Who dies at the crash point: one of `VICTIMS`."""
+    """Who dies at the crash point: one of `VICTIMS`, or where there is a campaign of `CAMPAIGNERS`."""
     again: CrashPoint | None = None
     """Where the restarted victim dies once more."""
     frozen_s: float = FROZEN_S

@@ -26,6 +26,7 @@ from scenarios.simulation.matrix import Block, Size, blocks, columns_of
 from scenarios.simulation.played import COUNTS, Played, as_line, from_line
 from scenarios.simulation.players import run
 from scenarios.simulation.profiles import BY_ID
+from scenarios.simulation.shapes import CAMPAIGNS
 from scenarios.simulation.sometimes import SOMETIMES
 from scenarios.stage import Broken, Invalid
 
@@ -251,6 +252,9 @@ class Matrix:
     def judge(self) -> None:
         """Play every cell of the profile. Raises `Broken` with what was found, `Invalid` for what says nothing."""
         todo = blocks(self._size, (self._profile,))
+        if self._sender != REFERENCE:
+            # Others have no campaigns, or such as nobody here knows.
+            todo = [each for each in todo if each.shape not in CAMPAIGNS]
         played = play(todo, jobs=self._jobs, journal=self._journal, sender=self._sender, every=self._every)
         result = self._summary = summary(self._profile, self._size, played)
         if result.failures:

@@ -17,7 +17,7 @@ from scenarios.simulation.behaviours import BY_WIRE, HEALTHY, IN_FLIGHT, columns
 from scenarios.simulation.cell import FREEZE, Cell
 from scenarios.simulation.crashes import FREEZE_ONCE
 from scenarios.simulation.profiles import BY_ID, Profile
-from scenarios.simulation.shapes import EXPIRING, FATED, KNOWING, SHAPES
+from scenarios.simulation.shapes import CAMPAIGNS, EXPIRING, FATED, KNOWING, SHAPES
 
 
 class Size(StrEnum):
@@ -179,6 +179,8 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
     shows = _shows(profile, name)
     if name == HEALTHY.name:
         yield block("application", "sql", "commit")
+    if profile.id == ASKED and name in KNOWN:
+        yield from _campaigns(name, size)
     if size is Size.QUICK:
         yield block("worker", *_COMMITS, shape=shows)
         if name in IN_FLIGHT:
@@ -213,6 +215,23 @@ def _singles(profile: Profile, name: str, size: Size) -> Iterator[Block]:
             yield block("worker", *_COMMITS, shape=shape)
     if (profile.id, name) == LAST_MOMENT:
         yield block("worker", *_COMMITS, shape=EXPIRING.name)
+
+
+def _campaigns(name: str, size: Size) -> Iterator[Block]:
+    """List what is played of campaigns: above all, whoever writes their rows dies; `FULL` plays more than a healthy provider."""
+    for shape in CAMPAIGNS.values():
+        block = Block(profile=ASKED, script=(name,), shape=shape.name, victim="expander", kinds=_COMMITS)
+        if size is Size.QUICK:
+            if name == HEALTHY.name:
+                yield block
+        elif name == HEALTHY.name or size is Size.FULL:
+            yield replace(block, kinds=_ALL)
+            if shape.moves:
+                yield replace(block, victim="person", kinds=("sql", "commit"))
+            if shape.expanders == 1:
+                yield replace(block, victim="worker")
+            if size is Size.FULL:
+                yield replace(block, twice=True)
 
 
 def _heard(profile: Profile, name: str, size: Size) -> Iterator[Block]:

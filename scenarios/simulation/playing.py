@@ -8,6 +8,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
+from reference_sender.campaigns import Runner
 from reference_sender.outbox.store import enqueue
 from scenarios import clock
 from scenarios.simulation.asked import Notes
@@ -44,6 +45,7 @@ def may_be_classed(sender: WorldSender) -> bool:
         and type(sender) in (ReferenceSender, ListeningSender)
         and not sender.parts
         and sender.enqueue_with is enqueue
+        and sender.runner is Runner
     )
 
 

@@ -25,14 +25,14 @@ from scenarios.checks import Finding
 from scenarios.simulation import shrink
 from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.cast import REFERENCE, CastError, cast
-from scenarios.simulation.cell import VICTIMS, Cell
+from scenarios.simulation.cell import CAMPAIGNERS, VICTIMS, Cell
 from scenarios.simulation.listening import ListeningRun
 from scenarios.simulation.machine import Run, perform
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.schedule import Schedule, schedule_from
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
-from scenarios.simulation.shapes import EVERY_SHAPE
+from scenarios.simulation.shapes import CAMPAIGNS, EVERY_SHAPE
 from scenarios.simulation.stories import play
 from scenarios.simulation.timeline import Line, Recorder, lines, show
 from scenarios.simulation.world import World, silence
@@ -226,7 +226,7 @@ def cell_from(facts: Mapping[str, Any]) -> Cell:
         behaviour = BY_WIRE[BY_ID[profile].wire].get(name)
         if behaviour is None or behaviour.is_told != BY_ID[profile].hears:
             raise ValueError(f"no behaviour of this profile is called {name!r}")
-    victims = VICTIMS[BY_ID[profile].hears]
+    victims = CAMPAIGNERS if shape in CAMPAIGNS else VICTIMS[BY_ID[profile].hears]
     if facts.get("victim", "worker") not in victims:
         raise ValueError(f"victim is {facts['victim']!r}; right would be one of {', '.join(victims)}")
     points = {

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Engine
 
 from reference_sender import wiring
+from reference_sender.campaigns import Runner
 from reference_sender.life import Parcel
 from reference_sender.message import Mail
 from reference_sender.outbox.engine import open_engine
@@ -199,11 +200,12 @@ _ASKED = (
 def with_points(store: Store) -> Store:
     """Put a crash point before and after each thing that is asked of the outbox."""
     for name in _ASKED:
-        setattr(store, name, _pointed(name, getattr(store, name)))
+        setattr(store, name, pointed(name, getattr(store, name)))
     return store
 
 
-def _pointed(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+def pointed(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a crash point before and after a call."""
     before, after = f"before {name}", f"after {name}"
 
     def asked(*arguments: Any, **more: Any) -> Any:
@@ -251,6 +253,8 @@ class ReferenceSender:
     """Parts of `reference_sender.wiring.Parts` to replace: how a known-bad sender is made."""
     options: Mapping[str, Any] = field(default_factory=dict)
     enqueue_with: Callable[..., Any] = enqueue
+    runner: type[Runner] = Runner
+    """Who writes the rows of a campaign."""
     _template: Engine | None = None
     _options: dict[object, wiring.Options] = field(default_factory=dict)
     _told: tuple[list[tuple[Any, ...]], tuple[Said, ...]] = ([], ())
@@ -293,6 +297,11 @@ class ReferenceSender:
         stop = asyncio.Event()
         world.loop.add_signal_handler(signal.SIGTERM, stop.set)
         await wiring.build(self._options_with(world.seed), parts).run(stop)
+
+    def open_store(self) -> Store:
+        """Open the outbox in the process that calls."""
+        opened: Store = self.parts.get("open_store", Store)(self._engine())
+        return opened
 
     def said(self) -> tuple[Said, ...]:
         rows = self.disk.rows(

@@ -15,6 +15,12 @@ class Shape:
     name: str
     owed: tuple[Owed, ...]
     workers: int = 1
+    moves: tuple[tuple[float, str], ...] | None = None
+    """What a person does to the campaign whose members these are, and after how many seconds: `pause`, `resume`, `cancel`.
+
+    None: it is no campaign."""
+    expanders: int = 1
+    """Who writes the rows of a campaign; two do so at once."""
 
 
 def _owed(number: int, recipients: int = 1) -> Owed:
@@ -70,4 +76,29 @@ KNOWING: dict[str, Shape] = {
     )
 }
 
-EVERY_SHAPE: dict[str, Shape] = SHAPES | KNOWING | {each.name: each for each in (COMPLAINT, FATED)}
+#: The name of the campaign, how many members make a page, and how long it is from one's turn to the next one's, in seconds. Two pages are
+#: written at once and the third one a minute later, so that there is something to pause.
+CAMPAIGN, PAGE_ROWS, GAP_S = "spring", 2, 30.0
+_MEMBERS = tuple(
+    Owed(
+        ref=f"campaign-{CAMPAIGN}-user-{number}",
+        recipients=(f"member{number}@example.com",),
+        # On the list before the campaign begins.
+        suppressed=number == 2,
+    )
+    for number in range(1, 6)
+)
+#: A campaign, in every way in which a person may interfere.
+CAMPAIGNS: dict[str, Shape] = {
+    shape.name: shape
+    for shape in (
+        Shape(name="a campaign", owed=_MEMBERS, moves=()),
+        Shape(name="a campaign, two at once", owed=_MEMBERS, moves=(), expanders=2),
+        Shape(name="a campaign, paused", owed=_MEMBERS, moves=((45.0, "pause"), (110.0, "resume"))),
+        Shape(name="a campaign, cancelled", owed=_MEMBERS, moves=((45.0, "cancel"),)),
+    )
+}
+
+EVERY_SHAPE: dict[str, Shape] = (
+    SHAPES | KNOWING | CAMPAIGNS | {each.name: each for each in (COMPLAINT, FATED)}
+)

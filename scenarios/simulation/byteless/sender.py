@@ -130,6 +130,8 @@ def of(sender: WorldSender) -> Sender:
     if sender.enqueue_with is not enqueue:
         raise OnlyOnTheWire("this sender enqueues in its own way, which is SQL")
     parts = dict(sender.parts)
+    if parts.keys() & {"transport", "lookup"}:
+        raise OnlyOnTheWire("this sender speaks or asks in its own way, which is bytes")
     return Sender(
         profile=sender.profile,
         parts=parts,

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reference_sender.campaigns import Runner
 from reference_sender.outbox.store import enqueue
 from reference_sender.worker import Transport
 from scenarios.checks import Finding
-from scenarios.simulation.cell import Cell, Outcome, play
+from scenarios.simulation.cell import Cell, Outcome
 from scenarios.simulation.matrix import Block
 from scenarios.simulation.playing import cells
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.senders import Disk, ReferenceSender
+from scenarios.simulation.stories import play
 
 #: A sin that takes more cells than this to be seen is not seen.
 MOST_CELLS = 60
@@ -56,6 +58,8 @@ class BadSender:
     """Parts of `reference_sender.wiring.Parts` that are replaced."""
     options: Mapping[str, Any] = field(default_factory=dict)
     enqueue_with: Callable[..., Any] = enqueue
+    runner: type[Runner] = Runner
+    """Who writes the rows of a campaign."""
     sender: type[ReferenceSender] | None = None
     """Where the sin is not in a part: another application, another start."""
     ground: Ground = EVEN
@@ -68,6 +72,7 @@ class BadSender:
             parts={**self.parts, **self._around()},
             options={**self.ground.options, **self.options},
             enqueue_with=self.enqueue_with,
+            runner=self.runner,
         )
 
     def without_sin(self, disk: Disk, profile: str) -> ReferenceSender:

@@ -16,6 +16,7 @@ from scenarios.simulation.world import silence
 from scenarios.simulation.zoo import (
     asking,
     batches,
+    campaigns,
     gates,
     hands,
     identity,
@@ -36,6 +37,7 @@ ALL: tuple[BadSender, ...] = (
     *gates.SENDERS,
     *manners.SENDERS,
     *batches.SENDERS,
+    *campaigns.SENDERS,
 )
 
 

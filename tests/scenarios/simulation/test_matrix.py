@@ -24,7 +24,7 @@ from scenarios.simulation.matrix import (
     blocks,
 )
 from scenarios.simulation.profiles import BY_ID, PROFILES
-from scenarios.simulation.shapes import EXPIRING, FATED, KNOWING
+from scenarios.simulation.shapes import CAMPAIGNS, EXPIRING, FATED, KNOWING
 
 
 @pytest.mark.parametrize("size", list(Size))
@@ -86,6 +86,29 @@ def test_only_a_provider_that_says_yes_early_never_dies() -> None:
     immortal = {b.script for b in single} - {b.script for b in single if b.victim == "provider"}
 
     assert immortal == {(each.name,) for each in BY_WIRE["smtp"].values() if each.says_yes_early}
+
+
+def test_whoever_writes_the_rows_of_a_campaign_dies_everywhere() -> None:
+    """In each of its courses; so do who sends them and who interferes, at commits and statements. `QUICK` plays commits of the first."""
+    played = {
+        size: {
+            (block.shape, block.victim, block.kinds)
+            for block in blocks(size)
+            if block.shape in CAMPAIGNS and not block.twice
+        }
+        for size in Size
+    }
+    everywhere = {(shape, "expander", ("step", "sql", "commit", "point", "reply")) for shape in CAMPAIGNS}
+    workers = {(shape.name, "worker", ("commit",)) for shape in CAMPAIGNS.values() if shape.expanders == 1}
+    people = {(shape.name, "person", ("sql", "commit")) for shape in CAMPAIGNS.values() if shape.moves}
+
+    assert played[Size.QUICK] == {(shape, "expander", ("commit",)) for shape in CAMPAIGNS}
+    assert played[Size.SINGLE] == played[Size.FULL] == everywhere | workers | people
+    full = [block for block in blocks(Size.FULL) if block.shape in CAMPAIGNS]
+    assert {(block.script[0], block.shape) for block in full if block.twice} == {
+        (name, shape) for name in KNOWN for shape in CAMPAIGNS
+    }
+    assert {block.profile for block in full} == {ASKED}
 
 
 def test_look_ups_meet_trouble_of_every_outcome() -> None:

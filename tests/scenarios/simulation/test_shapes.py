@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.simulation.shapes import COMPLAINT, EVERY_SHAPE, FATED, KNOWING, SHAPES, Shape
+from reference_sender.audience import Member
+from reference_sender.campaigns import key_of
+from scenarios.simulation.shapes import (
+    CAMPAIGN,
+    CAMPAIGNS,
+    COMPLAINT,
+    EVERY_SHAPE,
+    FATED,
+    KNOWING,
+    PAGE_ROWS,
+    SHAPES,
+    Shape,
+)
 from scenarios.simulation.storms import FATES
 
 
 def test_a_shape_is_found_by_its_name() -> None:
     """Whatever table it stands in; the simplest one comes first."""
     assert all(name == shape.name for name, shape in EVERY_SHAPE.items())
-    assert SHAPES.keys() | KNOWING.keys() | {FATED.name, COMPLAINT.name} == EVERY_SHAPE.keys()
-    assert len(EVERY_SHAPE) == len(SHAPES) + len(KNOWING) + 2
+    assert (
+        SHAPES.keys() | KNOWING.keys() | CAMPAIGNS.keys() | {FATED.name, COMPLAINT.name} == EVERY_SHAPE.keys()
+    )
+    assert len(EVERY_SHAPE) == len(SHAPES) + len(KNOWING) + len(CAMPAIGNS) + 2
     first = next(iter(SHAPES.values()))
     assert (len(first.owed), first.workers) == (1, 1)
 
@@ -42,3 +56,21 @@ def test_who_depends_on_a_mail_knows_it() -> None:
                     assert value in known
             known.add(owed.ref)
     assert met
+
+
+def test_a_campaign_has_several_pages_and_somebody_who_must_not_be_written_to() -> None:
+    """So that there is something between pages and in the middle of one; the keys are those of the sender."""
+    assert {name for shape in CAMPAIGNS.values() for _, name in shape.moves or ()} == {
+        "pause",
+        "resume",
+        "cancel",
+    }
+    assert {shape.expanders for shape in CAMPAIGNS.values()} == {1, 2}
+    for shape in CAMPAIGNS.values():
+        assert 2 * PAGE_ROWS < len(shape.owed) < 3 * PAGE_ROWS
+        assert sum(owed.suppressed for owed in shape.owed) == 1
+        assert shape.moves == tuple(sorted(shape.moves or ()))
+        assert [owed.ref for owed in shape.owed] == [
+            key_of(CAMPAIGN, Member(key=str(number), address="")) for number in range(1, len(shape.owed) + 1)
+        ]
+    assert all(shape.moves is None for name, shape in EVERY_SHAPE.items() if name not in CAMPAIGNS)

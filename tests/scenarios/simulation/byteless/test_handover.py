@@ -22,8 +22,8 @@ from tests.scenarios.simulation import planted
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
 pytestmark = [pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"), pytest.mark.long]
 
-#: Whose sin is in a statement of SQL, in an application of its own, or in what is said at enqueue: there is nothing to
-#: be played without.
+#: Whose sin is in a statement of SQL, in bytes or in requests with several mails, in a campaign, in an application of its
+#: own, or in what is said at enqueue: there is nothing to be played without.
 ONLY_ON_THE_WIRE = {
     "recipients share a key",
     "each call is a new event",
@@ -49,6 +49,17 @@ ONLY_ON_THE_WIRE = {
     "welcome before verification",
     "sends old codes",
     "suppression at enqueue only",
+    "first result for all",
+    "one key for a batch",
+    "believes the whole",
+    "takes the first",
+    "from the first page",
+    "cursor before mails",
+    "two write one page",
+    "ignores a pause",
+    "ignores a cancel",
+    "everybody at once",
+    "suppression at sending only",
 }
 
 

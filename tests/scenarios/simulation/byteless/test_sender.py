@@ -85,6 +85,7 @@ def test_who_cannot_be_played_is_told_why(tmp_path: Path) -> None:
     disk, profile = Disk(tmp_path), BY_ID["http-keys"]
     for sender, words in (
         (_Another(disk=disk, profile=profile), "brings its own program"),
+        (ReferenceSender(disk=disk, profile=profile, parts={"lookup": None}), "asks in its own way"),
         (ReferenceSender(disk=disk, profile=profile, enqueue_with=print), "enqueues in its own way"),
         (
             ReferenceSender(disk=disk, profile=profile, parts={"open_store": lambda engine: Store(engine)}),

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from scenarios import checks
 from scenarios.promises import BY_NAME
-from scenarios.simulation import manners
+from scenarios.simulation import manners, members
 from scenarios.simulation.exhaustive import PROFILE_OF
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.zoo.intake import INTAKES
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 #: There is no SIGTERM in a cell: the tests of the black box have a sender that lets go when it is asked to stop.
 BLACK_BOX_ONLY = {"abandoned"}
 #: What a cell finds besides the kinds of `checks`: where the provider can be asked nothing may stay parked.
-OF_CELLS = {"parked"} | manners.KINDS
+OF_CELLS = {"parked"} | manners.KINDS | members.KINDS
 
 
 def test_there_are_many_and_each_has_a_name() -> None:
