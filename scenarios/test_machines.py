@@ -14,6 +14,7 @@ import pytest
 
 from scenarios.plugin import DEFAULT_SENDER, sender_of
 from scenarios.simulation import replay
+from scenarios.simulation.campaign_machine import CampaignMachine
 from scenarios.simulation.cast import REFERENCE, cast
 from scenarios.simulation.listening import ListeningMachine
 from scenarios.simulation.matrix import FEW
@@ -34,18 +35,30 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 @pytest.mark.parametrize("profile", sorted(BY_ID))
 def test_no_schedule_breaks_a_promise(profile: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Crashes, freezes, partitions, wrong clocks, restarts and people, in any order: safe always, live in the end."""
+    kind = ListeningMachine if BY_ID[profile].hears else Machine
+    _search(profile, kind, FEWER if profile in FEW else EXAMPLES, tmp_path, request)
+
+
+@pytest.mark.timeout(60 + EXAMPLES)
+def test_no_schedule_with_a_campaign_breaks_a_promise(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Besides all that, it is begun, paused, resumed and cancelled, and whoever puts its mails in dies."""
+    _search("http-keys", CampaignMachine, FEWER, tmp_path, request)
+
+
+def _search(
+    profile: str, kind: type[Machine], examples: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if sender_of(request.config).path != DEFAULT_SENDER:
         pytest.skip("the machines play the sender that lives in the world: the reference sender")
     report = request.config.getoption("--report")
     disk = Disk(tmp_path)
-    examples = FEWER if profile in FEW else EXAMPLES
     try:
         found = search(
             profile,
             cast(REFERENCE, disk, BY_ID[profile]),
             disk,
             examples=examples,
-            kind=ListeningMachine if BY_ID[profile].hears else Machine,
+            kind=kind,
             dice=request.config.getoption("--seed"),
         )
     finally:

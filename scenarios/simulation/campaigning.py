@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,15 @@ from simulator.provider.ledger import AttemptState
 from simulator.provider.obligations import Reported
 from simulator.provider.provider import DEFAULT_ACCOUNT
 
-#: The audience: the business's own table.
+#: The audience: the business's own table, in which other mails are promised, too.
 AUDIENCE = Query(
-    query="SELECT rowid AS id, recipient AS address, ref FROM business WHERE rowid > :after"
-    " ORDER BY rowid LIMIT :limit"
+    query="SELECT * FROM (SELECT CAST(replace(ref, 'campaign-spring-user-', '') AS INTEGER) AS id, recipient AS address, ref"
+    " FROM business WHERE ref LIKE 'campaign-%') WHERE id > :after ORDER BY id LIMIT :limit"
 )
 #: Where a campaign stands when nothing more is put in.
-_OVER = frozenset({CampaignState.DONE.value, CampaignState.CANCELLED.value})
+OVER = frozenset({CampaignState.DONE.value, CampaignState.CANCELLED.value})
 #: What no pause and no cancel reaches.
-_IN_HAND = frozenset({Reported.SENDING, Reported.UNKNOWN})
+IN_HAND = frozenset({Reported.SENDING, Reported.UNKNOWN})
 
 
 def lay_out(shape: Shape, sender: ReferenceSender, disk: Disk) -> None:
@@ -63,13 +63,14 @@ def lay_out(shape: Shape, sender: ReferenceSender, disk: Disk) -> None:
                 promise(connection, owed)
         for owed in (each for each in shape.owed if each.suppressed):
             store.suppress(owed.recipients[0], reason="hard_bounce", source="world", now=BEGIN)
-        store.create_campaign(_planned())
+        store.create_campaign(planned(BEGIN))
         engine.dispose()
         disk.keep(shape.name)
     disk.put_back(shape.name)
 
 
-def _planned() -> Campaign:
+def planned(now: datetime) -> Campaign:
+    """The campaign as it is written down, to begin now."""
     return Campaign(
         name=CAMPAIGN,
         state=CampaignState.READY,
@@ -80,18 +81,18 @@ def _planned() -> Campaign:
         audience=AUDIENCE.told(),
         page_rows=PAGE_ROWS,
         gap_s=GAP_S,
-        begins_at=BEGIN,
+        begins_at=now,
         ends_at=None,
         cursor=None,
-        next_at=BEGIN,
+        next_at=now,
         pages=0,
         members=0,
         enqueued=0,
         known=0,
         suppressed=0,
         refused=0,
-        created_at=BEGIN,
-        updated_at=BEGIN,
+        created_at=now,
+        updated_at=now,
     )
 
 
@@ -220,7 +221,7 @@ class _Story:
             for number in self.expanders:
                 self._start_expander(number)
             return
-        in_hand = frozenset(each.recipient for each in self.sender.said() if each.state in _IN_HAND)
+        in_hand = frozenset(each.recipient for each in self.sender.said() if each.state in IN_HAND)
         until = None if what == "cancel" else now + timedelta(days=1)
         self.rests.append(Rest(since=now, until=until, in_hand=in_hand))
 
@@ -240,7 +241,7 @@ class _Story:
         ((state,),) = self.disk.rows("SELECT state FROM campaign")
         unsettled = UNSETTLED[self._profile.policy]
         return (
-            state in _OVER
+            state in OVER
             and all(each.state is AttemptState.CLOSED for each in self._account().attempts.values())
             and all(each.state not in unsettled for each in self.sender.said())
         )

@@ -261,9 +261,8 @@ class Run:
 
     # --- the end ------------------------------------------------------------------------------------
 
-    def end(self) -> list[Finding]:
-        """Let calm return and time pass until nothing moves; return what is broken then."""
-        self.recorder.note("harness", "— calm begins")
+    def quiet(self) -> None:
+        """From now on nothing goes wrong, and somebody works."""
         self._bookings = 0
         for process in self._living():
             process.reprieve()
@@ -274,6 +273,11 @@ class Run:
             self.world.network.heal()
         if not self._living():
             self.start_worker(Step(do="start_worker"))
+
+    def end(self) -> list[Finding]:
+        """Let calm return and time pass until nothing moves; return what is broken then."""
+        self.recorder.note("harness", "— calm begins")
+        self.quiet()
 
         async def calm() -> bool:
             settled = await until_settled_or(self.world, self.sender, self.profile, CALM_S, lambda: False)

@@ -24,13 +24,14 @@ from rich.text import Text
 from scenarios.checks import Finding
 from scenarios.simulation import shrink
 from scenarios.simulation.behaviours import BY_WIRE
+from scenarios.simulation.campaign_machine import CampaignRun
 from scenarios.simulation.cast import REFERENCE, CastError, cast
 from scenarios.simulation.cell import CAMPAIGNERS, VICTIMS, Cell
 from scenarios.simulation.listening import ListeningRun
 from scenarios.simulation.machine import Run, perform
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
-from scenarios.simulation.schedule import Schedule, schedule_from
+from scenarios.simulation.schedule import CAMPAIGN_STEPS, Schedule, schedule_from
 from scenarios.simulation.senders import Disk, WorldSender, quick_disk
 from scenarios.simulation.shapes import CAMPAIGNS, EVERY_SHAPE
 from scenarios.simulation.stories import play
@@ -127,7 +128,9 @@ def shrunk(
 
 
 def _run_of(schedule: Schedule) -> type[Run]:
-    return ListeningRun if BY_ID[schedule.profile].hears else Run
+    if BY_ID[schedule.profile].hears:
+        return ListeningRun
+    return CampaignRun if any(step.do in CAMPAIGN_STEPS for step in schedule.steps) else Run
 
 
 # --- files ------------------------------------------------------------------------------------------

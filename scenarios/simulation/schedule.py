@@ -36,6 +36,9 @@ POINTS: tuple[tuple[str, str], ...] = (
 
 #: Where somebody hears, these as well (`scenarios.simulation.listening`).
 INTAKE_STEPS = ("storm", "start_intake", "kill_intake")
+#: Elsewhere these (`scenarios.simulation.campaign_machine`), and what a person may do to a campaign.
+CAMPAIGN_STEPS = ("begin_campaign", "start_expander", "kill_expander", "move_campaign")
+MOVES = ("pause", "resume", "cancel")
 #: The steps there are; each is a method of `Run`.
 STEPS = (
     "enqueue",
@@ -106,7 +109,7 @@ def schedule_from(facts: Mapping[str, Any]) -> Schedule:
     steps = []
     if facts.get("profile") not in BY_ID:
         raise ValueError(f"profile is {facts.get('profile')!r}; right would be one of {', '.join(BY_ID)}")
-    known = (*STEPS, *(INTAKE_STEPS if BY_ID[facts["profile"]].hears else ()))
+    known = (*STEPS, *(INTAKE_STEPS if BY_ID[facts["profile"]].hears else CAMPAIGN_STEPS))
     for number, each in enumerate(facts.get("steps", ()), 1):
         try:
             step = Step(**each)
@@ -118,6 +121,10 @@ def schedule_from(facts: Mapping[str, Any]) -> Schedule:
             right = ", ".join(filter(None, sorts.SORTS))
             raise ValueError(
                 f"step {number}: no sort of mail is called {step.name!r}; right would be one of {right}, or none"
+            )
+        if step.do == "move_campaign" and step.name not in MOVES:
+            raise ValueError(
+                f"step {number}: nobody does {step.name!r} to a campaign; right would be one of {', '.join(MOVES)}"
             )
         steps.append(step)
     return Schedule(profile=facts["profile"], steps=tuple(steps), seed=int(facts.get("seed", 1)))

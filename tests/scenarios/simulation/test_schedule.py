@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from scenarios.simulation.campaign_machine import CampaignRun
 from scenarios.simulation.machine import Run
-from scenarios.simulation.schedule import INTAKE_STEPS, STEPS, Schedule, Step, schedule_from
+from scenarios.simulation.schedule import CAMPAIGN_STEPS, INTAKE_STEPS, STEPS, Schedule, Step, schedule_from
 
 
 def test_a_schedule_that_was_written_is_read_as_it_was() -> None:
@@ -34,6 +35,16 @@ def test_steps_of_an_intake_are_steps_only_where_somebody_hears(step: str) -> No
         schedule_from(facts | {"profile": "http-keys"})
 
 
+@pytest.mark.parametrize("step", CAMPAIGN_STEPS)
+def test_steps_of_a_campaign_are_steps_where_nobody_hears(step: str) -> None:
+    """Each is a method of a world with a campaign in it."""
+    assert callable(getattr(CampaignRun, step))
+    facts = {"profile": "http-keys", "steps": [{"do": step, "name": "pause"}]}
+    assert schedule_from(facts).steps == (Step(do=step, name="pause"),)
+    with pytest.raises(ValueError, match=f"step 1 does '{step}'"):
+        schedule_from(facts | {"profile": "http-hearing"})
+
+
 @pytest.mark.parametrize(
     ("facts", "says"),
     [
@@ -43,6 +54,10 @@ def test_steps_of_an_intake_are_steps_only_where_somebody_hears(step: str) -> No
         (
             {"profile": "http-keys", "steps": [{"do": "enqueue", "number": 1, "name": "express"}]},
             "step 1: no sort of mail is called 'express'; right would be one of urgent",
+        ),
+        (
+            {"profile": "http-keys", "steps": [{"do": "move_campaign", "name": "hurry"}]},
+            "step 1: nobody does 'hurry' to a campaign; right would be one of pause, resume, cancel",
         ),
     ],
 )
