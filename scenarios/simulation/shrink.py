@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from scenarios.simulation.behaviours import BY_WIRE
-from scenarios.simulation.cell import Cell
+from scenarios.simulation.cell import VICTIMS, Cell
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
 from scenarios.simulation.schedule import Schedule, Step
@@ -69,7 +69,9 @@ def smaller_cells(cell: Cell) -> Iterator[Cell]:
             yield from (dataclasses.replace(less, crash=point) for point in earlier(cell.crash))
     simple = next(iter(SHAPES))
     if cell.shape != simple:
-        yield dataclasses.replace(cell, shape=simple)
+        # Whoever is only in a campaign is not there without one.
+        victim = cell.victim if cell.victim in VICTIMS[BY_ID[cell.profile].hears] else "worker"
+        yield dataclasses.replace(cell, shape=simple, victim=victim)
     for number, name in enumerate(cell.script):
         for simpler in _simpler(cell.profile, name):
             yield dataclasses.replace(

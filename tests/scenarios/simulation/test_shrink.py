@@ -10,7 +10,7 @@ import pytest
 from scenarios.simulation.cell import Cell
 from scenarios.simulation.processes import CrashPoint
 from scenarios.simulation.profiles import BY_ID
-from scenarios.simulation.replay import shrunk
+from scenarios.simulation.replay import cell_from, shrunk
 from scenarios.simulation.schedule import Schedule, Step
 from scenarios.simulation.senders import Disk
 from scenarios.simulation.shrink import smaller_cells, smaller_schedules, smallest
@@ -51,6 +51,19 @@ def test_a_cell_loses_what_it_does_not_need(tmp_path: Path) -> None:
     assert isinstance(small, Cell)
     assert (small.crash, small.shape, len(small.script)) == (None, "one mail", 1)
     assert small.script[0].startswith("taken")
+
+
+def test_who_is_only_in_a_campaign_does_not_die_without_one() -> None:
+    """Else what is left could not be played again from its file."""
+    campaign = Cell(profile="http-keys", script=("ok",), shape="a campaign, paused", victim="person")
+
+    plain = {each.victim for each in smaller_cells(campaign) if each.shape == "one mail"}
+
+    assert plain == {"worker"}
+    for each in (campaign, *smaller_cells(campaign)):
+        assert cell_from(each.as_json()) == each
+    with pytest.raises(ValueError, match="victim is 'person'; right would be one of worker"):
+        cell_from(campaign.as_json() | {"shape": "one mail"})
 
 
 def test_a_crash_moves_to_the_earliest_point_that_does_it(tmp_path: Path) -> None:
