@@ -379,7 +379,7 @@ def heat_map(played: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _column(crash: str) -> tuple[int, str]:
-    order = ("no crash", "worker", "application", "provider", "intake", "sequence")
+    order = ("no crash", "worker", "application", "provider", "intake", "expander", "person", "sequence")
     return next((n for n, word in enumerate(order) if crash.startswith(word)), len(order)), crash
 
 

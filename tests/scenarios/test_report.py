@@ -15,6 +15,7 @@ import scenarios
 from scenarios import report
 from scenarios.promises import BY_NAME, PROMISES
 from scenarios.report import Result, Subject
+from scenarios.simulation.cell import CAMPAIGNERS, VICTIMS
 
 TEMPLATE = (Path(scenarios.__file__).parent / "report.html").read_text(encoding="utf-8")
 NASTY = '<script>alert("&\'")</script>'
@@ -262,3 +263,16 @@ def test_only_mark_and_title_of_a_broken_promise_are_coloured() -> None:
     assert coloured == {
         ".sign.fail", "span.fail", "article.fail h3 code", ".sign.error", "span.error", "article.error h3 code"
     }  # fmt: skip
+
+
+def test_columns_of_the_matrix_stand_by_who_dies() -> None:
+    """Whoever it is; sequences stand last."""
+    counts = {"cells": 3, "failed": 0, "not_reached": 0, "played": 1}
+    victims = {victim for of_profile in (*VICTIMS.values(), CAMPAIGNERS) for victim in of_profile}
+    crashes = ["sequence of 2", "no crash", *(f"{victim}: commit" for victim in victims)]
+
+    seen = report.heat_map({"rows": {"ok": dict.fromkeys(crashes, counts)}})
+
+    assert set(seen["columns"]) == set(crashes)
+    assert seen["columns"][0] == "no crash"
+    assert seen["columns"][-1] == "sequence of 2"
