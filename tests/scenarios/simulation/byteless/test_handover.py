@@ -60,6 +60,10 @@ ONLY_ON_THE_WIRE = {
     "ignores a cancel",
     "everybody at once",
     "suppression at sending only",
+    "sends what is over",
+    "looks at the time once",
+    "dies with its neighbours",
+    "renews regardless",
 }
 
 
