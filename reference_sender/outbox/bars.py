@@ -19,7 +19,7 @@ from reference_sender.outbox.rows import IDS, parcel_of
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.suppression import is_suppressed
 from reference_sender.outbox.waiting import BEFORE_IT_IN_CLAIM
-from reference_sender.policy.bars import AFTER_DEPENDENCY
+from reference_sender.policy.bars import AFTER_DEPENDENCY, is_unfit
 from reference_sender.sealing import is_sealed
 
 _row = outgoing_email.c
@@ -71,6 +71,8 @@ def parcels_of(connection: Connection, rows: Iterable[Any], now: datetime) -> di
                 bar = Bar.SEALED if row_id in shut else Bar.INCOMPLETE
         if bar is None and is_sealed(raw):
             bar = Bar.SEALED
+        if is_unfit(row.sender, row.recipient, row.idempotency_key):
+            bar = Bar.UNFIT
         found[row_id] = parcel_of(row, bar=bar, raw=raw)
     return found
 

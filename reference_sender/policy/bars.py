@@ -5,6 +5,7 @@ The store finds bars when a row is claimed (`life.Bar`); an attempt begins only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -40,11 +41,28 @@ BARRED: Mapping[Bar, Barred] = MappingProxyType(
             reason="its words are sealed with a key that OUTBOX_BODY_KEYS does not name, or with another one of that name",
             again_after_s=60.0,
         ),
+        Bar.UNFIT: Barred(
+            state=State.DEAD,
+            reason="its sender, recipient or idempotency_key has a line break or something else that no wire can carry; "
+            "the row was edited by hand, or inserted unchecked",
+        ),
         Bar.INCOMPLETE: Barred(
             state=State.DEAD, reason="an attachment that it names is not stored any more; enqueue it anew"
         ),
     }
 )
+# Where a command of SMTP or a header of HTTP would end, or an address its brackets.
+_IN_NO_ADDRESS = re.compile(r"[\x00-\x20\x7f<>]")
+_IN_NO_KEY = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def is_unfit(sender: str, recipient: str, key: str) -> bool:
+    """Whether a mail cannot be sent over any wire; `enqueue` lets none in.
+
+    Each attempt would break off before the provider is asked, and look like trouble of the channel.
+    """
+    return bool(_IN_NO_ADDRESS.search(sender) or _IN_NO_ADDRESS.search(recipient) or _IN_NO_KEY.search(key))
+
 
 #: What becomes of a mail whose `depends_on` has come to this. What is not here waits, until its own time is over.
 AFTER_DEPENDENCY: Mapping[State, Bar | None] = MappingProxyType(

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from reference_sender.policy.evidence import (
+    NO_LETTERS,
     Accepted,
     Evidence,
     Outcome,
@@ -221,6 +222,8 @@ def _classify_smtp(evidence: Evidence) -> Outcome:
 
 
 def _without_reply(evidence: Evidence, *, channel: bool) -> Outcome:
+    if evidence.trouble == NO_LETTERS:
+        return Refused(reason="an address is not ASCII, and so it cannot be sent by SMTP (RFC 6531)")
     if evidence.phase is Phase.SENT:
         return Unknown(reason=f"no readable answer after the last byte ({evidence.trouble})")
     # The last byte never left us, so there is nothing that anybody could have accepted.

@@ -32,8 +32,10 @@ class Phase(StrEnum):
     SENT = "sent"  # the last byte may have left: from here silence says neither yes nor no
 
 
+#: An address has letters that this wire does not carry (RFC 6531): the provider was not asked.
+NO_LETTERS = "no letters for its address"
 #: Troubles that are our own: the provider was asked nothing, so they say nothing about it.
-OUR_OWN = frozenset({"withdrawn", "no time left"})
+OUR_OWN = frozenset({"withdrawn", "no time left", NO_LETTERS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 from reference_sender.life import Parcel
-from reference_sender.policy.evidence import Evidence
+from reference_sender.policy.evidence import NO_LETTERS, Evidence, Phase, Wire
 from reference_sender.transports.smtp_options import SmtpOptions, Tls
 from reference_sender.transports.smtp_replies import hung_up_while_idle
 from reference_sender.transports.smtp_talk import EXPECTED, Talk
@@ -34,6 +34,8 @@ class SmtpTransport:
 
         SMTP has no place for an idempotency key; `key` is not sent.
         """
+        if not (parcel.sender + parcel.recipient).isascii():
+            return Evidence(wire=Wire.SMTP, phase=Phase.CONNECT, trouble=NO_LETTERS)
         deadline = asyncio.get_running_loop().time() + self._options.total_timeout_s
         if (talk := self._idle_talk()) is not None:
             evidence = await self._attempt(talk, parcel, point_of_no_return, deadline)

@@ -10,7 +10,7 @@ from sqlalchemy import insert, update
 
 from reference_sender.life import Bar, State
 from reference_sender.outbox.bars import bar_of_dependency, bar_of_waiting
-from reference_sender.outbox.schema import campaign
+from reference_sender.outbox.schema import campaign, outgoing_email
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import NOW
 
@@ -69,6 +69,37 @@ def test_a_campaign_bars_its_mails(outbox: SqlBench, state: str, bar: Bar | None
     outbox.put("a", campaign="318")
     outbox.put("b")
     assert {each.key: each.bar for each in outbox.claim()} == {"a": bar, "b": None}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("idempotency_key", "order-1\n"),
+        ("idempotency_key", "order-1\x7f"),
+        ("recipient", "ann@example.com\r\nRCPT TO:<eve@example.com>"),
+        ("recipient", "ann@example.com> SIZE=1"),
+        ("recipient", "ann @example.com"),
+        ("sender", "shop@example.org\nRSET"),
+    ],
+)
+def test_what_no_wire_can_carry_is_barred_and_the_others_flow(
+    outbox: SqlBench, column: str, value: str
+) -> None:
+    """Each attempt would look like trouble of the channel, and one row would shut it for all."""
+    outbox.put("a")
+    outbox.put("b")
+    with outbox.store.engine.begin() as connection:
+        connection.execute(
+            update(outgoing_email).where(outgoing_email.c.dedupe_key == "a").values({column: value})
+        )
+    assert {each.key: each.bar for each in outbox.claim()} == {"a": Bar.UNFIT, "b": None}
+
+
+def test_letters_beyond_ascii_are_for_the_wire_to_judge(outbox: SqlBench) -> None:
+    outbox.put("a")
+    with outbox.store.engine.begin() as connection:
+        connection.execute(update(outgoing_email).values(recipient="ann@exämple.com"))
+    assert [each.bar for each in outbox.claim()] == [None]
 
 
 def test_a_suppressed_recipient_counts_before_everything_else(outbox: SqlBench) -> None:

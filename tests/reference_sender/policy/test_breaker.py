@@ -20,7 +20,7 @@ from reference_sender.policy.breaker import (
     went,
 )
 from reference_sender.policy.classify import classify
-from reference_sender.policy.evidence import Evidence, Phase, Wire
+from reference_sender.policy.evidence import NO_LETTERS, Evidence, Phase, Wire
 from tests.reference_sender.samples import NOW
 
 RULES = BreakerRules(
@@ -154,6 +154,7 @@ def test_without_a_breaker_everything_passes() -> None:
         (Wire.SMTP, Phase.RCPT, 450, {}, Standing.GOOD),
         (Wire.SMTP, Phase.RCPT, None, {"trouble": "eof"}, Standing.BAD),
         (Wire.SMTP, Phase.DATA, None, {"trouble": "withdrawn"}, Standing.NONE),
+        (Wire.SMTP, Phase.CONNECT, None, {"trouble": NO_LETTERS}, Standing.NONE),
     ],
 )
 def test_what_an_attempt_says_about_the_provider(

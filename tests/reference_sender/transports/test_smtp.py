@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from reference_sender.policy.evidence import Evidence, Phase
+from reference_sender.policy.classify import classify
+from reference_sender.policy.evidence import NO_LETTERS, Evidence, Phase, Refused
 from reference_sender.transports import smtp_talk
 from reference_sender.transports.smtp import SmtpTransport
 from tests.reference_sender.samples import parcel
@@ -32,6 +33,16 @@ def test_a_mail_is_handed_over() -> None:
         "QUIT",
     ] == server.heard
     assert [parcel().raw + b".\r\n"] == server.mails
+
+
+@pytest.mark.parametrize("where", ["sender", "recipient"])
+def test_an_address_that_it_has_no_letters_for_is_refused_without_asking(where: str) -> None:
+    """It was written into the row by other hands: `enqueue` lets none in."""
+    server, changes = Server(), {where: "ann@exämple.com"}
+    strange, plain = attempts(server, parcel(parcel().raw, **changes), parcel())
+    assert (strange.phase, strange.code, strange.trouble) == (Phase.CONNECT, None, NO_LETTERS)
+    assert isinstance(classify(strange), Refused)
+    assert (plain.code, server.connections) == (250, 1)
 
 
 def test_a_connection_is_used_again() -> None:
