@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from math import inf
+from operator import itemgetter
 
 from simulator.config.place import did_you_mean, shown
 from simulator.config.sentences import nth
@@ -27,14 +28,18 @@ _UNNAMED = frozenset(
     {("smtp", "connect"), ("smtp", "ehlo"), ("smtp", "starttls"), ("http", "tls"), ("http", "connect")}
 )
 _AT_WEBHOOKS = frozenset(("webhook", stage) for stage in WEBHOOK_STAGES)
+#: Rules that always decide, for everybody or for one recipient: where there are more nobody looks at the others, for
+#: each rule is compared with each of them while the whole provider waits.
+_MOST_DECIDING = 100
 _ADDRESS = 'one looks like "ada@example.com"'
 
 
 def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
     """Return sentences about rules of an account's plan that can never strike or contradict themselves."""
-    rules = setup.plan.rules
     found: list[str] = []
-    for number, rule in enumerate(rules, 1):
+    names: set[str] = set()
+    earlier = _Deciding()
+    for number, rule in enumerate(setup.plan.rules, 1):
         said = f"rule {number} ({shown(rule.name)})"
         found += [f"{said} {says}" for says in _never(rule)]
         found += [f"{said} {says}" for says in _odd(rule)]
@@ -47,13 +52,17 @@ def warnings(setup: Setup, *, account: str = DEFAULT_ACCOUNT) -> list[str]:
                 f"{said} can never strike: there no sender has named itself, and the plan of the account "
                 f"{shown(DEFAULT_ACCOUNT)} is asked"
             )
-        if any(other.name == rule.name for other in rules[: number - 1]):
+        if rule.name in names:
             found.append(f"{said} has the name of an earlier rule; the decision log cannot tell them apart")
-        if shadows := _shadows(rule, rules[: number - 1]):
+        names.add(rule.name)
+        if shadows := _shadows(rule, earlier.before(rule)):
             decide = "decides" if len(shadows) == 1 else "decide"
             found.append(
                 f"{said} can never strike: {' and '.join(map(shown, shadows))} always {decide} before it"
             )
+        else:
+            # What never strikes decides nothing that others have not decided before it.
+            earlier.add(rule)
     return found
 
 
@@ -141,16 +150,44 @@ def _odd(rule: Rule) -> list[str]:
     return says
 
 
+class _Deciding:
+    """The rules so far that always decide: those about one recipient by that recipient, so that many cost little."""
+
+    def __init__(self) -> None:
+        self._about_one: dict[str, list[tuple[int, Rule]]] = {}
+        self._about_many: list[tuple[int, Rule]] = []
+        self._count = 0
+
+    def add(self, rule: Rule) -> None:
+        if not _strikes_always(rule.when):
+            return
+        one = _one_recipient(rule.who)
+        there = self._about_many if one is None else self._about_one.setdefault(one, [])
+        if len(there) < _MOST_DECIDING:
+            there.append((self._count, rule))
+            self._count += 1
+
+    def before(self, rule: Rule) -> list[Rule]:
+        """Return those that decide whatever `rule` could, in their time, in their order."""
+        one = _one_recipient(rule.who)
+        there = self._about_many + ([] if one is None else self._about_one.get(one, []))
+        return [other for _, other in sorted(there, key=itemgetter(0)) if _decides_before(other, rule)]
+
+
+def _one_recipient(who: Who) -> str | None:
+    pattern = who.recipient
+    return None if pattern is None or not _is_exact(pattern) else pattern.text.lower()
+
+
 def _shadows(rule: Rule, earlier: Sequence[Rule]) -> list[str]:
     """Return the earlier rules that leave nothing to this one, if they do so at all its stages."""
     found: set[str] = set()
     for place in rule.stages:
-        before = [other for other in earlier if place in other.stages and _decides_before(other, rule)]
-        names = _relay(before, rule.when)
+        names = _relay([other for other in earlier if place in other.stages], rule.when)
         if not names:
             return []
         found |= names
-    return [other.name for other in earlier if other.name in found]
+    return [name for name in dict.fromkeys(other.name for other in earlier) if name in found]
 
 
 def _relay(others: Sequence[Rule], when: When) -> set[str]:
@@ -174,7 +211,7 @@ def _end(when: When) -> float:
 
 
 def _decides_before(other: Rule, rule: Rule) -> bool:
-    """Tell whether `other`, in its time, decides whatever `rule` could."""
+    """Tell whether `other`, which always strikes in its time, decides whatever `rule` could."""
     lets_others_decide = (
         isinstance(other.fault, (SlowDown, RefuseRecipients, TellBeforeTheAnswer))
         or "webhook" in other.fault.stages
@@ -182,7 +219,7 @@ def _decides_before(other: Rule, rule: Rule) -> bool:
         # Of two fates of one recipient the first counts.
         isinstance(other.fault, DecideFate) and not isinstance(rule.fault, DecideFate)
     )
-    return not lets_others_decide and _means_all(other.who, rule.who) and _strikes_always(other.when)
+    return not lets_others_decide and _means_all(other.who, rule.who)
 
 
 def _means_all(wide: Who, narrow: Who) -> bool:

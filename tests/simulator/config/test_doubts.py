@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from simulator.config import (
+    doubts,
     read_plan,
     warnings,
 )
+from simulator.provider.rule import Who
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,7 @@ from simulator.config import (
         (["reset 100%", "hang once"], '"reset 100%" always decides before it'),
         (["reset for 60 s", "451", "hang for 30 s on smtp"], '"reset for 60 s" always decides before it'),
         (["reset for 60 s", "reset after 60 s", "hang"], '"reset for 60 s" and "reset after 60 s" always decide before it'),
+        (["503", "503", "hang on http at accept"], ('rule 3 ("hang on http at accept") can never strike: "503" always decides before it')),
         (["503 to bob"], 'can never strike: "recipient" is "bob", which is no address; "bob@*" is bob anywhere'),
         ([{"fault": "refuse_recipients", "recipient": "bob@"}], '"recipient" is "bob@", which is no address; "bob@*" is bob anywhere'),
         ([{"fault": "hang", "sender": "@shop.example"}], '"sender" is "@shop.example", which is no address; "*@shop.example" is everybody there'),
@@ -96,6 +99,29 @@ def test_what_is_allowed_but_hardly_meant_is_a_warning(rules: list[Any], says: s
 )
 def test_a_plan_that_makes_sense_has_no_warnings(rules: list[Any]) -> None:
     assert warnings(read_plan({"rule": rules}, "plan.toml")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["503", "503 to ada{}@example.com", "503 from ada{}@example.com first 1", "503 to *@example{}.com"],
+    ids=str,
+)
+def test_many_rules_cost_no_more_than_in_proportion(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    means_all = doubts._means_all
+
+    def counted(wide: Who, narrow: Who) -> bool:
+        nonlocal compared
+        compared += 1
+        return means_all(wide, narrow)
+
+    monkeypatch.setattr(doubts, "_means_all", counted)
+    rules = [line.format(number) for number in range(600)]
+
+    found = warnings(read_plan({"rules": rules}, "plan.toml"))
+
+    assert compared <= 100 * len(rules)
+    assert sum(map(len, found)) < 250 * len(rules)
 
 
 @pytest.mark.parametrize("smtp", [{"auth": []}, {"hide": ["AUTH"]}, {"ehlo": False}], ids=str)
