@@ -23,9 +23,12 @@ def write(path: Path, facts: Mapping[str, Any]) -> None:
         except OSError as problem:
             raise ServeError(f"--ready-file - cannot be written: {problem.strerror}") from problem
         return
-    # Whoever waits for the file must never read half of it: written beside, then renamed.
     draft = path.parent / f".{path.name}.{os.getpid()}"
     try:
+        if _is_no_file(path):
+            path.write_text(content, encoding="utf-8")
+            return
+        # Whoever waits for the file must never read half of it: written beside, then renamed.
         draft.write_text(content, encoding="utf-8")
         draft.replace(path)
     except OSError as problem:
@@ -39,7 +42,14 @@ def remove(path: Path, facts: Mapping[str, Any]) -> None:
     if str(path) == "-":
         return
     try:
+        if _is_no_file(path):
+            return
         if json.loads(path.read_text(encoding="utf-8")) == facts:
             path.unlink()
     except (OSError, ValueError):
         pass  # Somebody else took it away: that is what we wanted.
+
+
+def _is_no_file(path: Path) -> bool:
+    """Tell whether there is a pipe or a device: it is written to, not replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()

@@ -25,7 +25,10 @@ class SqliteFile:
     def __init__(self, path: Path, *, synced: bool) -> None:
         self.path = path
         self._synced = synced
-        self.is_new = not path.exists() or (path.is_file() and path.stat().st_size == 0)
+        try:
+            self.is_new = not path.exists() or (path.is_file() and path.stat().st_size == 0)
+        except OSError as problem:
+            raise StoreError(f"the ledger {path} cannot be opened: {problem.strerror}") from problem
         self._lock_fd: int | None = self._lock()
         try:
             self.check()

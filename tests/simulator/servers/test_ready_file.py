@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,24 @@ def test_a_dash_is_the_standard_output(capsys: pytest.CaptureFixture[str]) -> No
     ready_file.remove(Path("-"), FACTS)
 
     assert json.loads(capsys.readouterr().out) == FACTS
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no named pipes here")
+@pytest.mark.timeout(20)
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    """To put a file in its place would leave its reader waiting, and a device without its name."""
+    path = tmp_path / "ready"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        ready_file.write(path, FACTS)
+        assert json.loads(os.read(reader, 1000)) == FACTS
+    finally:
+        os.close(reader)
+
+    # Whoever asked a pipe now would wait for a writer.
+    ready_file.remove(path, FACTS)
+    assert [each.is_fifo() for each in tmp_path.iterdir()] == [True]
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])

@@ -59,6 +59,12 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    """So is a file in a folder that we may not look into: the system refuses before there is a file to open."""
+    with pytest.raises(StoreError, match=r"the ledger .* cannot be opened: File name too long"):
+        opened(tmp_path / ("x" * 300))
+
+
 def test_a_file_in_no_directory_is_refused(tmp_path: Path) -> None:
     """Directories are not made: a typing error should not build a tree."""
     with pytest.raises(StoreError, match="there is no directory"):
