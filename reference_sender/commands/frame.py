@@ -18,9 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from reference_sender.message import InvalidMail
 from reference_sender.option import Option, renamed
+from reference_sender.outbox.columns import UnreadableValue
 from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.sealed import seal_with
 from reference_sender.outbox.store import Store
+from reference_sender.outbox.unreadable import whereabouts
 from reference_sender.policy.classes import QueueFull
 from reference_sender.policy.settings import InvalidSettings
 from reference_sender.sealing import vault_of
@@ -124,6 +126,9 @@ def opened(parts: Parts, database_url: str, *, check: bool = True) -> Iterator[S
             if check:
                 store.check()
             yield store
+        except UnreadableValue as error:
+            with store.engine.connect() as connection:
+                raise SetUpError(whereabouts(connection) or str(error)) from error
         finally:
             store.engine.dispose()
 

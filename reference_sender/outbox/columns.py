@@ -17,6 +17,10 @@ from reference_sender.life import State
 _TEXT_CHARS = len("2026-11-29 12:00:00.000000")
 
 
+class UnreadableValue(ValueError):
+    """A value that its column cannot mean: somebody edited the row by hand."""
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """Aware UTC in Python; timestamptz where the database has it, naive UTC where it has not."""
 
@@ -71,7 +75,15 @@ def _as_text(value: datetime | None) -> str | None:
 
 
 def _from_text(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value + "+00:00")
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value + "+00:00")
+    except (ValueError, TypeError) as error:
+        raise UnreadableValue(f"{value!r} is no time") from error
+    if moment.tzinfo is None:
+        raise UnreadableValue(f"{value!r} is a day and no time")  # it took our zone for the time of day
+    return moment
 
 
 def _in_utc(value: datetime | None) -> datetime | None:
@@ -104,4 +116,9 @@ def _name_of(value: State | None) -> str | None:
 
 
 def _state_of(value: str | None) -> State | None:
-    return None if value is None else State(value)
+    if value is None:
+        return None
+    try:
+        return State(value)
+    except ValueError as error:
+        raise UnreadableValue(f"there is no state {value!r}") from error

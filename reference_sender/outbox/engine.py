@@ -37,6 +37,8 @@ _DRIVERS = {
     "mariadb": "mysql+pymysql",
 }
 SUPPORTED = ("sqlite", "postgresql", "mysql", "mariadb")
+# Options in which PyMySQL takes the name of a database as well.
+_NAME_IT_TOO = {"database", "db", "read_default_file"}
 _EXTRA = {"postgresql": "postgres", "mysql": "mysql"}
 
 #: The first versions that skip locked rows, which is how several workers share one outbox.
@@ -71,6 +73,18 @@ def open_engine(url: str) -> Engine:
     backend = parsed.get_backend_name()
     if backend not in SUPPORTED:
         raise StoreTrouble(_unsupported(backend))
+    spoken = _DRIVERS[backend]
+    if parsed.drivername not in (spoken, f"{spoken}+pysqlite"):
+        # Others raise other errors, and what an error means for a transaction is known of ours (`trouble`).
+        raise StoreTrouble(
+            f"{_shown(url)}: the driver {parsed.get_driver_name()!r} is not spoken here; write {backend}://"
+        )
+    if "@" in (parsed.host or ""):
+        raise StoreTrouble(
+            f"{_shown(url)}: there is an @ in the host, which may belong to the password; write it as %40 there"
+        )
+    if backend == "mysql" and not parsed.database and not _NAME_IT_TOO & set(parsed.query):
+        raise StoreTrouble(f"{_shown(url)} names no database; write it like mysql://user@host/name")
     if backend == "sqlite" and (not parsed.database or parsed.database == ":memory:" or "mode=memory" in url):
         raise StoreTrouble("an outbox in memory forgets every mail; name a file, like sqlite:///outbox.db")
     if backend == "sqlite" and not (parsed.database or "").startswith("file:"):

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import Column, Connection, String, and_, cast, func, not_, or_, select, update
 
 from reference_sender.attachments import read
 from reference_sender.life import State
+from reference_sender.outbox.columns import StateName, UtcDateTime
 from reference_sender.outbox.rows import DOCKET_COLUMNS, in_state
-from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.schema import metadata, outgoing_email
 
 #: What a value raises that is none of its type.
 UNREADABLE = (ValueError, LookupError, TypeError)
@@ -76,3 +77,41 @@ def _park(connection: Connection, row_id: int, token: int, now: datetime, record
     }
     connection.execute(update(outgoing_email).where(_row.id == row_id).values(values))
     record(connection, row_id, token, ended_at=now, decision=state, reason=reason)
+
+
+def whereabouts(connection: Connection) -> str | None:
+    """Where the first value stands that cannot be read, in one sentence. It goes through all tables."""
+    for table in metadata.tables.values():
+        for column in table.columns:
+            wrong = _wrong(connection, column)
+            if wrong is None:
+                continue
+            names = [cast(each, String) for each in table.primary_key.columns]
+            row = connection.execute(select(*names, cast(column, String)).where(wrong).limit(1)).first()
+            if row is not None:
+                *which, value = row
+                return (
+                    f"the column {column.name} of {table.name} {', '.join(which)} cannot be read (it is "
+                    f"{value!r} and should be {_LIKE[type(column.type)]}); the row was edited by hand: set it right"
+                )
+    return None
+
+
+_LIKE: dict[type[Any], str] = {
+    UtcDateTime: "a time like '2026-11-29 12:00:00.000000'",
+    StateName: f"one of {', '.join(State)}",
+}
+_DIGITS = "[0-9]"
+#: How SQLite is asked whether a text looks like a time of ours.
+_TIME = "-".join((_DIGITS * 4, _DIGITS * 2, _DIGITS * 2)) + " " + ":".join([_DIGITS * 2] * 3) + "*"
+
+
+def _wrong(connection: Connection, column: Column[Any]) -> Any | None:
+    """The condition that a value of this column cannot be read; None: all can be."""
+    if isinstance(column.type, StateName):
+        return cast(column, String).not_in([state.value for state in State])
+    if isinstance(column.type, UtcDateTime) and connection.dialect.name == "sqlite":
+        # Its own functions take much for a time, like `now`.
+        looks = cast(column, String).op("GLOB", is_comparison=True)(_TIME)
+        return and_(column.is_not(None), or_(func.julianday(column).is_(None), not_(looks)))
+    return None
