@@ -12,13 +12,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from sqlalchemy.exc import SQLAlchemyError
 
-from reference_sender.commands.frame import OPERATOR, Number, moment_of, opened, operator_of, with_options
+from reference_sender.commands.frame import (
+    OPERATOR,
+    Number,
+    database_sentence,
+    moment_of,
+    opened,
+    operator_of,
+    with_options,
+)
 from reference_sender.commands.spelling import spelled_count, spelled_s
 from reference_sender.events.kinds import Kind, standing
 from reference_sender.life import FINAL, Docket, State
 from reference_sender.option_table import DATABASE
 from reference_sender.outbox.depths import Depth, EventDepth
+from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.store import Store, Tally
 from reference_sender.policy.breaker import Position
 from reference_sender.policy.causes import Cause, counted
@@ -370,16 +380,28 @@ def _history(seen: Look) -> RenderableType:
     return line.append(f" ({spelled_count(sum(t.count for t in seen.tallies), 'mail')} in all)", style="dim")
 
 
+def _away(sentence: str) -> RenderableType:
+    """The view while the database is away: who watches wants to see it come back."""
+    from rich.text import Text
+
+    return Text(f"{sentence}; it is looked again", style="bold red")
+
+
 def _watch(parts: Parts, store: Store, every_s: float, looks: int | None) -> None:
     from rich.live import Live
 
     tallies, counted_s, done = store.tallies(), parts.clock.monotonic(), 0
     with Live(auto_refresh=False) as live:
         while True:
-            if parts.clock.monotonic() - counted_s >= _HISTORY_EVERY_S:
-                tallies, counted_s = store.tallies(), parts.clock.monotonic()
-            now = moment_of(parts, store)
-            live.update(picture(look(store, now, tallies=tallies), now), refresh=True)
+            try:
+                if parts.clock.monotonic() - counted_s >= _HISTORY_EVERY_S:
+                    tallies, counted_s = store.tallies(), parts.clock.monotonic()
+                now = moment_of(parts, store)
+                live.update(picture(look(store, now, tallies=tallies), now), refresh=True)
+            except SQLAlchemyError as error:
+                live.update(_away(database_sentence(error)), refresh=True)
+            except StoreTrouble as error:
+                live.update(_away(str(error)), refresh=True)
             done += 1
             if done == looks:
                 return

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from sqlalchemy.exc import OperationalError
 
 from reference_sender.life import State
+from reference_sender.outbox.depths import Depth
+from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.schema import outbox_gate, webhook_event
+from reference_sender.outbox.store import Store
 from tests.reference_sender.commands.outboxes import Outbox
 from tests.reference_sender.samples import NOW
 
@@ -202,6 +206,36 @@ def test_watching_looks_again_and_again(outbox: Outbox, monkeypatch: pytest.Monk
     assert (done.exit_code, slept) == (0, [5.0, 5.0])
     last = [line for line in done.stdout.splitlines() if line.strip().startswith("confirmation")][-1]
     assert last.split()[1] == "2"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [OperationalError("SELECT", {}, Exception("it was restarted")), StoreTrouble("it was restarted")],
+)
+def test_a_database_that_goes_away_and_comes_back_does_not_end_the_watch(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    seen: list[int] = []
+    depths = Store.depths
+
+    def sometimes(store: Store, *, now: datetime) -> list[Depth]:
+        seen.append(1)
+        if len(seen) == 2:
+            raise trouble
+        return depths(store, now=now)
+
+    async def sleep(_seconds: float) -> None:
+        pass
+
+    outbox.put("order-1")
+    monkeypatch.setattr(Store, "depths", sometimes)
+    monkeypatch.setattr(outbox.clock, "sleep", sleep)
+    # What is no terminal is shown the last look alone.
+    away = outbox.call("status", "--watch", "--looks", "2")
+    assert (away.exit_code, "it was restarted; it is looked again" in away.stdout) == (0, True)
+    seen.clear()
+    back = outbox.call("status", "--watch", "--looks", "3")
+    assert (back.exit_code, len(seen), "confirmation" in back.stdout) == (0, 3, True)
 
 
 def test_who_stops_watching_has_done_nothing_wrong(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
