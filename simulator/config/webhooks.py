@@ -70,6 +70,17 @@ def _statuses(place: Place, key: str, value: object) -> tuple[int, ...]:
     return statuses
 
 
+#: A second one beside ours, or another one, would break every delivery: how long it is, and what signs it.
+_OURS = frozenset(
+    [
+        "content-length",
+        "transfer-encoding",
+        *("webhook-id", "webhook-timestamp", "webhook-signature"),
+        *("x-webhook-id", "x-webhook-timestamp", "x-webhook-signature"),
+    ]
+)
+
+
 def _headers(place: Place, key: str, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping):
         raise place.wrong(
@@ -80,6 +91,8 @@ def _headers(place: Place, key: str, value: object) -> tuple[tuple[str, str], ..
     for name, text in value.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name):
             raise place.wrong(f'"{key}" names {shown(name)}, which is no header name')
+        if name.lower() in _OURS:
+            raise place.wrong(f'"{key}" names {shown(name)}, which each delivery has by itself')
         if not re.fullmatch(r"[\t\x20-\x7e]{0,4000}", read_text(place, f"{key}.{name}", text)):
             raise place.wrong(f'"{key}.{name}" has characters that no header has; printable ASCII is right')
         headers.append((name, str(text)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -286,6 +287,8 @@ class Endpoint:
         for name in request.query_params:
             if name not in known:
                 raise Refusal(400, f"there is no parameter {name!r} here; {_known(known)}")
+            if len(request.query_params.getlist(name)) > 1:
+                raise Refusal(400, f"there is {name!r} twice; give it once")
         return {
             name: each.read(name, request.query_params[name])
             if name in request.query_params
@@ -306,13 +309,22 @@ async def read_json(request: Request) -> Any:
         if len(body) > MAX_BODY_BYTES:
             raise Refusal(413, f"the body may have {MAX_BODY_BYTES} bytes at most")
     try:
-        data = json.loads(body, parse_constant=_no_number)
+        data = json.loads(body, parse_constant=_no_number, object_pairs_hook=_once)
         # A lone surrogate ("\\ud800") is no character: no database and no other reader would take it.
         if b"\\u" in body:
             json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise Refusal(400, f"the body is not JSON: {_shortened(problem)}") from problem
     return data
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """RFC 8259, section 4: what a name that comes twice means is anybody's guess."""
+    found = dict(members)
+    if len(found) < len(members):
+        name, _ = Counter(name for name, _ in members).most_common(1)[0]
+        raise ValueError(f'the member "{name}" stands there twice')
+    return found
 
 
 def _no_number(name: str) -> None:

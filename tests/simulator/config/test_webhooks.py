@@ -71,6 +71,14 @@ def test_one_secret_may_stand_alone_and_needs_no_form_in_the_plain_scheme() -> N
         ({"headers": ["x"]}, "it must be a table of header names and values"),
         ({"headers": {"a b": "x"}}, "which is no header name"),
         ({"headers": {"a": "x\r\nb: c"}}, "characters that no header has"),
+        (
+            {"headers": {"Content-Length": "5"}},
+            '"headers" names "Content-Length", which each delivery has by itself',
+        ),
+        (
+            {"headers": {"Webhook-Signature": "v1,x"}},
+            '"headers" names "Webhook-Signature", which each delivery has by itself',
+        ),
         ({"batch": 0}, '"batch" is 0; it must be a whole number of 1 or more'),
         ({"connections": 1000}, '"connections" is 1000; it must be a whole number from 1 to 100'),
         ({"timeout_s": 0}, '"timeout_s" is 0; it must be a number above 0'),

@@ -95,6 +95,11 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(
         (b"[" + b"9" * 5000 + b"]", "the body is not JSON"),
         (b'["\\ud800"]', "half of a surrogate pair"),
         (b"\xff\xfe", "the body is not JSON"),
+        (b'{"obligations": [], "obligations": []}', 'the member "obligations" stands there twice'),
+        (
+            b'[{"ref": "a", "ref": "b", "recipient": "ada@example.com"}]',
+            'the member "ref" stands there twice',
+        ),
     ],
 )
 def test_a_body_that_is_hardly_json_is_refused_in_one_sentence(
@@ -106,6 +111,13 @@ def test_a_body_that_is_hardly_json_is_refused_in_one_sentence(
     assert answer.status_code in (400, 422)
     assert says in answer.json()["detail"]
     assert len(answer.json()["detail"]) < 300
+
+
+def test_a_parameter_that_comes_twice_is_refused(web: httpx.Client) -> None:
+    """One of the two would be ignored, and the wrong account reset."""
+    answer = web.post("reset?account=shop&account=default")
+
+    assert (answer.status_code, answer.json()["detail"]) == (400, "there is 'account' twice; give it once")
 
 
 def test_a_wrong_method_names_the_right_ones(web: httpx.Client) -> None:
