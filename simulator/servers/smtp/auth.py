@@ -65,16 +65,21 @@ class Auth(Dialogue):
                     raise Objection(501, "5.5.2", "syntax: authorization NUL user NUL password, in base64")
                 user, password = parts[1:]
             case "LOGIN":
-                name = _unbase64(initial) if initial else await self._challenge(b"Username:")
-                word = None if name is None else await self._challenge(b"Password:")
-                if name is None or word is None:
+                given = _unbase64(initial) if initial else await self._challenge(b"Username:")
+                word = None if given is None else await self._challenge(b"Password:")
+                if given is None or word is None:
                     return None
-                user, password = name, word
+                user, password = given, word
             case other:
                 raise AssertionError(f"{other} is offered, but there is no exchange for it")
         if not user:
             raise Objection(535, "5.7.8", "there is no user name")
-        return user.decode("utf-8", "replace"), password.decode("utf-8", "replace")
+        try:
+            name = user.decode()
+        except UnicodeDecodeError:
+            # RFC 4616, section 2. Read in some other way, two users could become one, and share an account.
+            raise Objection(535, "5.7.8", "the user name is not UTF-8") from None
+        return name, password.decode("utf-8", "replace")
 
     async def _challenge(self, text: bytes) -> bytes | None:
         """Say 334 and return the response. None: the sender is gone."""

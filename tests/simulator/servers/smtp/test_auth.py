@@ -72,6 +72,14 @@ def test_an_attempt_that_has_ended_does_not_move_to_the_account_of_a_later_login
         pytest.param([b"auth plain AHNob3AAcHc="], b"235 2.7.0", id="lower case"),
         pytest.param([b"AUTH PLAIN", b"AHNob3AAcHc="], b"235 2.7.0", id="response after 334"),
         pytest.param([b"AUTH PLAIN", b"*"], b"501 5.7.0", id="given up"),
+        pytest.param(
+            [b"AUTH PLAIN " + base64.b64encode(b"\0j\xf6rg\0pw")], b"535 5.7.8", id="PLAIN, not UTF-8"
+        ),
+        pytest.param(
+            [b"AUTH LOGIN " + base64.b64encode(b"j\xf6rg"), base64.b64encode(b"pw")],
+            b"535 5.7.8",
+            id="LOGIN, not UTF-8",
+        ),
         pytest.param([b"AUTH PLAIN !!!"], b"501 5.5.2", id="not base64"),
         pytest.param([b"AUTH PLAIN c2hvcA=="], b"501 5.5.2", id="one part only"),
         pytest.param([b"AUTH PLAIN AAA="], b"535 5.7.8", id="no user"),
