@@ -409,7 +409,8 @@ LOOKED_UP: tuple[Behaviour, ...] = (
     _asked("taken", "empty body", "odd_body", body="empty", times=2),
     _asked("taken", "damaged gzip", "gzip", flaw="cut", times=2),
     _asked("taken", "unfinished chunks", "chunked", chunks="unfinished", times=2),
-    _asked("taken", "dripped", "drip", size_bytes=8, delay_s=1.0, times=2),
+    # When it ends is not the same without bytes.
+    replace(_asked("taken", "dripped", "drip", size_bytes=8, delay_s=1.0, times=2), needs_bytes=True),
     _asked("taken", "103 first", "interim", times=2),
     _asked("taken", "a second answer", "two_answers", times=2),
     _asked("taken", "missed", "lookup_misses", is_brief=True, times=2),
