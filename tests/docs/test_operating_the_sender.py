@@ -5,18 +5,26 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 import yaml
+from sqlalchemy import insert, text
 
 from reference_sender.intake_metrics import INTAKE_METRICS
 from reference_sender.metrics import METRICS, TROUBLE
+from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.schema import outbox_gate
+from reference_sender.outbox.store import Store
+from reference_sender.policy.backoff import RETRY_AFTER_CAP_S
+from reference_sender.policy.gate import Gate, GateRules
 from tests.docs.queries import kept, parsed, unknown, wrong
 from tests.house.places import ROOT
 from tests.house.test_links import anchors
+from tests.reference_sender.samples import NOW
 
 PAGE = ROOT / "docs" / "operating-the-sender.md"
 ALERTS = ROOT / "reference_sender" / "alerts.yml"
@@ -39,6 +47,29 @@ def test_an_alarm_asks_for_what_there_is_and_says_what_to_do(rule: dict[str, Any
 def test_every_alarm_is_explained_on_the_page_and_no_other() -> None:
     part = PAGE.read_text(encoding="utf-8").split("## When an alarm rings\n")[1]
     assert set(re.findall(r"`(Outbox\w+)`", part)) == {rule["alert"] for rule in RULES}
+
+
+def test_a_pause_that_was_a_mistake_ends_by_the_statement_of_the_page(tmp_path: Path) -> None:
+    (statement,) = re.findall(r"```sql\n(UPDATE outbox_gate .*)\n```", PAGE.read_text(encoding="utf-8"))
+    store = Store(open_engine(f"sqlite:///{tmp_path / 'outbox.db'}"))
+    store.create()
+    counts = dict.fromkeys(("in_a_row", "good", "bad", "trips", "probes", "passed", "throttles"), 0)
+    with store.engine.begin() as connection:
+        connection.execute(
+            insert(outbox_gate).values(
+                provider="main",
+                position="closed",
+                paused_until=NOW + timedelta(seconds=RETRY_AFTER_CAP_S),
+                updated_at=NOW,
+                **counts,
+            )
+        )
+    gate = Gate(GateRules())
+    assert not gate.lets_in(store.gates()["main"], NOW)
+    with store.engine.begin() as connection:
+        connection.execute(text(statement))
+    assert gate.lets_in(store.gates()["main"], NOW)
+    store.engine.dispose()
 
 
 def test_what_an_alarm_names_as_trouble_is_trouble() -> None:
