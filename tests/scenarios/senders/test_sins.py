@@ -62,10 +62,17 @@ def settle(self, row, outcome):
         keeps=("http.lost-answer.fin",),
     ),
     "sends only what comes after its start": Sin(
+        # When the process was begun, and not when Python was ready in it: what comes in between is sent.
         methods="""
+def enqueue(self, mail):
+    said = super().enqueue(mail)
+    self.db.execute("UPDATE mail SET due = ? WHERE due = 0", (now().timestamp(),))
+    return said
+
 def work(self):
-    (self.first,) = self.db.execute("SELECT coalesce(max(rowid), 0) FROM mail").fetchone()
-    self.db.execute("UPDATE mail SET due = 1e12")
+    ticks = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    self.db.execute("UPDATE mail SET due = 1e12 WHERE due < ?", (now().timestamp() - age_s,))
     super().work()
 """,
         breaks=("http.crash.before-wake-up",),
@@ -282,7 +289,7 @@ def test_a_sin_breaks_exactly_this(tmp_path: Path, name: str) -> None:
     sin = SINS[name]
     script = tmp_path / "sinner.py"
     script.write_text(
-        "import dataclasses, signal, sys\n"
+        "import dataclasses, os, pathlib, signal, sys, time\n"
         "from scenarios.clock import now\n"
         "from scenarios.senders.tiny import TinySender, run\n"
         f"class Sinner(TinySender):\n{indent(sin.methods.strip(), '    ')}\n"
