@@ -37,6 +37,7 @@ PROBLEMS: tuple[tuple[int, str, str], ...] = (
     (412, "key_failed", '`failed = "refuse"`: the first request with this key failed; use another key.'),
     (413, "too_large", "The request or the message is too large."),
     (413, "too_many_mails", "The batch has more mails than `[batch] max_mails`."),
+    (414, "uri_too_long", "The target of the request has more than 65,535 bytes; the connection ends."),
     (
         415,
         "unsupported_media_type",
@@ -53,7 +54,11 @@ PROBLEMS: tuple[tuple[int, str, str], ...] = (
         "head_too_large",
         "The head of the request, or what stands around its chunks, is too long; the connection ends.",
     ),
-    (501, "not_implemented", "The body has a transfer coding besides `chunked`."),
+    (
+        501,
+        "not_implemented",
+        "The method is not known, and the connection ends; or the body has a transfer coding besides `chunked`.",
+    ),
     (503, "greylisted", "The mail is put off on purpose: come back later."),
     (503, "unavailable", "The ledger cannot be written just now; nothing was booked."),
     (

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sized
 from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -18,6 +18,7 @@ from simulator.dialects import http
 from simulator.dialects.native.answers import problem
 from simulator.servers.http.glance import Glance
 from simulator.servers.http.line import HttpLine
+from simulator.servers.http.refusal import Refusal, strange_version, unreadable
 from simulator.servers.http.upgrade import onwards
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ _log = logging.getLogger(__name__)
 
 #: A request whose head is still incomplete after so many bytes is refused, and one whose body is only framing for so long.
 MAX_HEAD_BYTES = 256 * 1024
+#: What a target may have; `httptools.parse_url` takes no more.
+MAX_TARGET_BYTES = 65_535
+_TOO_LARGE = Refusal(431, "head_too_large", f"the head of a request may have {MAX_HEAD_BYTES} bytes at most")
 #: How long a connection may idle before its first request and between requests, in seconds.
 KEEP_ALIVE_S = 75
 #: How long the head of a request may take from its first byte, in seconds: slow-loris senders are seen out.
 HEAD_S = 30.0
-#: What the parser says of a connection preface of HTTP/2.
-_PREFACE = "Pause on PRI/Upgrade"
 
 
 class Door(Protocol):
@@ -67,8 +69,8 @@ class Quick(Protocol):
         ...
 
 
-class _StrangeVersionError(Exception):
-    """Stops the parser at a head that is none of HTTP/1."""
+class _RefusedHeadError(Exception):
+    """Stops the parser at a head that it could read, and that is refused (`Visitor._refusal`)."""
 
 
 class _Reading(Enum):
@@ -128,13 +130,17 @@ class Visitor(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_version=True)
         self._piece = self._unread = b""
         """What is being read, and what the parser has left of it."""
-        self._strange_version = ""
+        self._line = b""
+        """What has come since the newest request began; empty where that is not known, or its head is here."""
+        self._refusal: Refusal | None = None
         self._closed = False
         self._deaf = False
         self._reading = _Reading.FIRST_BYTE
         self._since = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._field_bytes = 0
+        """Of the newest head, as far as it was read: names and values."""
         self._heard_body = False
         self._is_clogged = False
         """An answer is out as far as we are concerned, and the sender does not take it: the next request waits."""
@@ -172,17 +178,23 @@ class Visitor(HttpToolsProtocol):
         if self._quick is not None and data.startswith(b"POST ") and self._takes_at_once(data):
             return
         before, self._heard_body, self._unread = self._reading, False, data
+        if before is not _Reading.HEAD:
+            self._line = b"" if self._is_in_body() else data
+        elif self._line and not self.url:
+            self._line += data
         while self._unread:
             self._piece, self._unread = self._unread, b""
             super().data_received(self._piece)
         self._piece = b""
+        if self._deaf:
+            # It is refused already.
+            return
         if self._reading is _Reading.HEAD:
             # Where the head began somewhere behind a body, nobody knows how much of this piece is head.
             self._head_bytes += 0 if before is _Reading.NOTHING else len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 # The parser would collect an endless head without end.
-                detail = f"the head of a request may have {MAX_HEAD_BYTES} bytes at most"
-                self._refuse(431, "head_too_large", detail)
+                self._refuse(*_TOO_LARGE)
             elif self._watch is None:
                 self._wait_for(_Reading.HEAD)
         elif self._is_in_body():
@@ -269,24 +281,39 @@ class Visitor(HttpToolsProtocol):
         return newest is not None and newest.more_body
 
     def on_message_begin(self) -> None:
-        self._reading, self._head_bytes = _Reading.HEAD, 0
+        self._reading, self._head_bytes, self._field_bytes = _Reading.HEAD, 0, 0
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            detail = f"the target of a request may have {MAX_TARGET_BYTES} bytes at most"
+            self._stop(Refusal(414, "uri_too_long", detail))
+
     def on_header(self, name: bytes, value: bytes) -> None:
         # RFC 9110, section 6.5.1: what stands behind a body is no header, whatever its name.
         if self._reading is _Reading.HEAD:
+            # `: ` and the end of the line count too.
+            self._field_bytes += len(name) + len(value) + 4
+            if self._field_bytes + len(self.url) > MAX_HEAD_BYTES:
+                # However few pieces it came in.
+                self._stop(_TOO_LARGE)
             super().on_header(name, value)
 
+    def _stop(self, refusal: Refusal) -> NoReturn:
+        """Only for what the parser calls: it reads no further, and `send_400_response` says why."""
+        self._refusal = refusal
+        raise _RefusedHeadError
+
     def on_headers_complete(self) -> None:
-        self._reading, self._head_bytes = _Reading.NOTHING, 0
+        self._reading, self._head_bytes, self._line = _Reading.NOTHING, 0, b""
         version = self.parser.get_http_version()
         # RFC 9110, section 2.5: a higher minor version is read as the highest that one knows.
         if not version.startswith("1."):
-            self._strange_version = version
-            raise _StrangeVersionError
+            self._stop(strange_version(version))
         if version == "1.0":
             # RFC 9110, section 10.1.1: a sender that knows no 100 must not hear one.
             self.expect_100_continue = False
@@ -348,13 +375,7 @@ class Visitor(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn could not parse what came (it words the reason; ours has two)."""
-        # Whoever begins with HTTP/2 has said so before the parser gives up (RFC 9113, section 3.4).
-        version = self._strange_version or ("2.0" if str(sys.exception()) == _PREFACE else "")
-        if version:
-            detail = f"HTTP/{version} is not spoken here; HTTP/1.1 and HTTP/1.0 are"
-            self._refuse(505, "version_not_supported", detail)
-            return
-        self._refuse(400, "invalid_request", "this is not HTTP/1.1 as RFC 9112 writes it")
+        self._refuse(*(self._refusal or unreadable(sys.exception(), self._line)))
 
     # --- at the door ----------------------------------------------------------------------------------
 

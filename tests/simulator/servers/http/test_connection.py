@@ -79,10 +79,43 @@ def test_a_head_of_too_many_lines_is_refused(simulator: Running) -> None:
     assert is_yes(ask(simulator, SEND))
 
 
-def test_an_endless_path_is_refused(simulator: Running) -> None:
+def test_a_whole_head_of_too_many_bytes_is_refused(simulator: Running) -> None:
+    """However few pieces it comes in: that it has an end does not make it shorter."""
+    for bomb in (b"X-A: b\r\n" * 40_000, b"X-A: " + b"a" * 300_000 + b"\r\n"):
+        with Sender(simulator.http) as sender:
+            seen = sender.say(SEND.replace(b"\r\n", b"\r\n" + bomb, 1)).see()
+            assert (seen.status, seen.json["code"]) == (431, "head_too_large")
+            assert sender.end() in ("eof", "reset")
+    assert accepted(simulator) == 0
+
+
+@pytest.mark.parametrize("end", [b"", b" HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["endless", "whole"])
+def test_a_target_that_is_too_long_is_refused(simulator: Running, end: bytes) -> None:
+    """RFC 9110, section 15.5.15: 414, and once only."""
     with Sender(simulator.http) as sender:
-        sender.say(b"POST /" + b"a" * 600_000)
-        assert sender.see().status in (400, 414, 431)
+        seen = sender.say(b"GET /" + b"a" * 600_000 + end).see()
+        assert (seen.status, seen.json["code"]) == (414, "uri_too_long")
+        assert sender.end() in ("eof", "reset")
+
+
+def test_a_target_may_have_64_kb(simulator: Running) -> None:
+    """One byte more is too many."""
+    for over, status in ((0, 404), (1, 414)):
+        path = "/" + "a" * (connection.MAX_TARGET_BYTES - 1 + over)
+        assert ask(simulator, request(method="GET", path=path)).status == status
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4])
+def test_a_method_that_is_not_known_is_told_so(simulator: Running, cut: int) -> None:
+    """RFC 9110, section 15.6.2: 501, also behind other requests and in pieces; and the end of the line."""
+    data = b"POSTER /v1/emails HTTP/1.1\r\nHost: x\r\n\r\n"
+    with Sender(simulator.http) as sender:
+        assert is_yes(sender.say(SEND).see())
+        sender.say(data[:cut])
+        until_read(simulator)
+        seen = sender.say(data[cut:]).see()
+        assert (seen.status, seen.json["code"]) == (501, "not_implemented")
+        assert sender.end() == "eof"
 
 
 def test_a_sound_head_may_be_long(simulator: Running) -> None:
