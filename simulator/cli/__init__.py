@@ -204,7 +204,7 @@ def _retention(base: Retention, age: str | None, count: str | None, bytes: str |
         if value is not None:
             field, read = RETENTION_KEYS[key]
             try:
-                given[field] = read(Place("simulator serve"), f"--keep-{key}", value)
+                given[field] = read(Place(""), f"--keep-{key}", value)
             except PlanError as problem:
                 raise Trouble(str(problem)) from problem
     return replace(base, **given)
@@ -292,7 +292,7 @@ def clock(url: str, account: str, token: str | None, advance: str | None, to: st
     if advance is not None and to is not None:
         raise click.UsageError("--advance and --to both say where the clock goes; give one of them")
     try:
-        seconds = None if advance is None else read_duration(Place("simulator clock"), "--advance", advance)
+        seconds = None if advance is None else read_duration(Place(""), "--advance", advance)
         instant = None if to is None else datetime.fromisoformat(to)
     except PlanError as problem:
         raise Trouble(str(problem)) from problem

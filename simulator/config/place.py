@@ -15,13 +15,13 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a plan we are reading."""
+    """Where in a plan we are reading. Without a source: whoever shows the trouble says what it is about."""
 
     source: str
     part: str = ""
 
     def wrong(self, says: str) -> PlanError:
-        where = f"{self.source}: {self.part}: " if self.part else f"{self.source}: "
+        where = "".join(f"{each}: " for each in (self.source, self.part) if each)
         return PlanError(f"{where}{says}")
 
     def at(self, part: str) -> Place:

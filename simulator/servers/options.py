@@ -30,6 +30,8 @@ class Address:
 
 def read_address(text: str, option: str) -> Address:
     """Read `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`. Raises `ServeError`."""
+    if "://" in text:
+        raise ServeError(f"{option} is {text!r}; it must be HOST:PORT without a scheme, like 127.0.0.1:8025")
     host, colon, port = text.strip().rpartition(":")
     if not colon:
         host = ""

@@ -12,16 +12,19 @@ from typing import Any
 
 from simulator.servers.options import ServeError
 
+#: Where it is redirected to a file, the names in `/dev` look like one, which nobody may put another in the place of.
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
 
 def write(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write it; `-` is the standard output. Raises `ServeError`."""
+    """Write it; `-` is the standard output, as `/dev/stdout` is. Raises `ServeError`."""
     content = json.dumps(facts) + "\n"
-    if str(path) == "-":
+    if str(path) in _STANDARD_OUTPUT:
         try:
             sys.stdout.write(content)
             sys.stdout.flush()
         except OSError as problem:
-            raise ServeError(f"--ready-file - cannot be written: {problem.strerror}") from problem
+            raise ServeError(f"--ready-file {path} cannot be written: {problem.strerror}") from problem
         return
     draft = path.parent / f".{path.name}.{os.getpid()}"
     try:
@@ -39,7 +42,7 @@ def write(path: Path, facts: Mapping[str, Any]) -> None:
 
 def remove(path: Path, facts: Mapping[str, Any]) -> None:
     """Take our ready file away, not the one that a successor has put in its place; the standard output keeps what it has."""
-    if str(path) == "-":
+    if str(path) in _STANDARD_OUTPUT:
         return
     try:
         if _is_no_file(path):

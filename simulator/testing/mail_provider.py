@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-from simulator.client import ControlClient
+from simulator.client import ControlClient, ControlError
 from simulator.testing import words
 from simulator.testing.mail import Mail
 
@@ -145,6 +145,11 @@ class MailProvider:
 
         Every fault and key is in docs/faults.md, the lines are in docs/plans.md. Raises `ControlError`.
         """
+        if keys and isinstance(what, str) and not what.isidentifier():
+            raise ControlError(
+                f"{json.dumps(what)} is a line, which takes no keys ({', '.join(keys)} given); say it all in the line, "
+                "or give the name of a fault with its keys"
+            )
         before = len(self.control.plan()["rules"])
         rule: str | dict[str, Any]
         if isinstance(what, int):
@@ -243,8 +248,15 @@ class MailProvider:
         """Assert that each recipient got exactly one mail. Says which mails there are, and what was tried.
 
         Without recipients: every promise that was entered (`owe`) was kept, nothing came twice, nothing else came.
+        Raises `TypeError` for what is no text, like a list of addresses.
         """
         __tracebackhide__ = True
+        for recipient in recipients:
+            if not isinstance(recipient, str):
+                raise TypeError(
+                    "assert_exactly_once takes addresses one by one, like assert_exactly_once(*addresses); this is a "
+                    + type(recipient).__name__
+                )
         if not recipients:
             self._assert_promises_kept()
             return

@@ -336,6 +336,18 @@ def test_main_leaves_with_the_exit_code() -> None:
     assert left.value.code == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("serve", "--keep-age", "soon"), ("serve", "--keep-count", "few"), ("clock", "--advance", "soon")],
+)
+def test_the_program_is_named_once(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    """Then what is wrong, beginning with the option."""
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.replace('"', "").startswith(f"simulator: {arguments[1]} is {arguments[2]}; ")
+    assert said.count("simulator") == 1
+
+
 # --- the clock --------------------------------------------------------------------------------------
 
 

@@ -32,3 +32,12 @@ def test_a_bad_address_is_one_sentence(text: str) -> None:
     """It names the option and what would be right."""
     with pytest.raises(ServeError, match=r"^--smtp is '.*'; (it must be HOST:PORT|an IPv6 address needs)"):
         read_address(text, "--smtp")
+
+
+@pytest.mark.parametrize(
+    "text", ["http://127.0.0.1:8025", "http://localhost", "smtp://[::1]:25", "http://:25/"]
+)
+def test_a_url_is_no_address(text: str) -> None:
+    """Whoever gives one hears what is too much."""
+    with pytest.raises(ServeError, match=r"^--http is '.*'; it must be HOST:PORT without a scheme, like "):
+        read_address(text, "--http")

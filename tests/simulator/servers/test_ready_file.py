@@ -29,9 +29,20 @@ def test_it_is_written_as_a_whole_and_taken_away(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dash_is_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    ready_file.write(Path("-"), FACTS)
-    ready_file.remove(Path("-"), FACTS)
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_the_standard_output_has_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where it is redirected to a file: what was written there before stays, and so does the name."""
+
+    def harm(*_args: object, **_options: object) -> None:
+        pytest.fail("a name of the machine was taken for a file of ours")
+
+    # Before anything happens to the machine that runs this.
+    for touch in ("write_text", "replace", "unlink"):
+        monkeypatch.setattr(Path, touch, harm)
+    ready_file.write(Path(name), FACTS)
+    ready_file.remove(Path(name), FACTS)
 
     assert json.loads(capsys.readouterr().out) == FACTS
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -114,6 +115,13 @@ def test_a_fault_that_is_none_is_one_sentence(provider: MailProvider) -> None:
         provider.fail("explode", times=1)
 
 
+def test_a_line_takes_no_keys(provider: MailProvider) -> None:
+    """Its words say all; the sentence says which keys are too many, and nothing is in force."""
+    with pytest.raises(ControlError, match=r'"lose 1 answer" is a line.*\(times, recipient given\)'):
+        provider.fail("lose 1 answer", times=2, recipient=BOB)
+    assert provider.control.plan()["rules"] == []
+
+
 def test_a_plan_is_put_in_force_and_taken_away(provider: MailProvider) -> None:
     """By name, in lines, or None."""
     provider.plan(["503"])
@@ -171,6 +179,13 @@ def test_exactly_once_by_recipient(provider: MailProvider) -> None:
     with pytest.raises(AssertionError, match=r"ada@example\.com got 2 mails") as twice:
         provider.assert_exactly_once(ADA)
     assert str(twice.value).count("over native to ada@example.com: reached body") == 2
+
+
+@pytest.mark.parametrize("wrong", [[ADA, BOB], (ADA,), None, 1])
+def test_recipients_are_given_one_by_one(provider: MailProvider, wrong: Any) -> None:
+    """A list is no address, and nobody must wonder who did not get a mail."""
+    with pytest.raises(TypeError, match=r"one by one, like assert_exactly_once\(\*addresses\); this is a"):
+        provider.assert_exactly_once(wrong)
 
 
 def test_exactly_once_by_promises(provider: MailProvider) -> None:
