@@ -1,11 +1,12 @@
 """Rows that no worker takes and no reconciler asks about: found, and parked as `unknown` with one sentence.
 
 Two kinds. What somebody edited by hand into a state that this program never leaves: `sending` without a lease that ends,
-`pending` without a next attempt that comes and waiting for nothing – not even for a paused campaign to go on. And mail in doubt at a provider
+`pending` without a next attempt that comes and waiting for nothing – not even for a paused campaign to go on –,
+`unknown` with a next look that never comes. And mail in doubt at a provider
 that was taken out of the configuration: a doubt never goes elsewhere, so it would wait for ever. What became of any of
 them nobody here can know.
 
-`sending` is looked at with every pass, there is an index of leases. What is `pending` is gone through once in a while:
+`sending` is looked at with every pass, there is an index of leases. What is `pending` or `unknown` is gone through once in a while:
 whoever edits by hand or takes a provider away can wait for minutes, and a hundred thousand waiting rows are some work.
 Must not hold: rows whose worker was lost (`doubts`), or that cannot be read (`unreadable`).
 """
@@ -25,6 +26,7 @@ from reference_sender.outbox.bulk import insert_all
 from reference_sender.outbox.rows import AT, IDS, elsewhere, in_state
 from reference_sender.outbox.schema import campaign, email_attempt, outgoing_email
 from reference_sender.outbox.transactions import record_of
+from reference_sender.outbox.unreadable import NoTime
 from reference_sender.policy.routes import Mine
 
 #: So often the rows that are `pending` are gone through, in seconds.
@@ -44,6 +46,10 @@ def _never_comes(column: Any) -> Any:
     return column > literal_column(f"'{NEVER:%Y-%m-%d %H:%M:%S.%f}'", column.type)
 
 
+# Who waits for a person has no next look. SQLite puts a text like `3 days` among the times that are still to come.
+_LOOKLESS = and_(
+    in_state(State.UNKNOWN), or_(_never_comes(_row.next_attempt_at), NoTime(_row.next_attempt_at))
+)
 _LEASELESS = and_(in_state(State.SENDING), or_(_row.lease_until.is_(None), _never_comes(_row.lease_until)))
 # That is how a pause leaves the mails of a campaign; who resumes it gives them their times anew.
 _IS_PAUSED = exists().where(campaign.c.name == _row.campaign, campaign.c.state == "paused")
@@ -68,7 +74,7 @@ class Stray:
     is_edited: bool
     """Nothing in the row can be believed then; a worker may even be sending it just now."""
     waits: bool = False
-    """It is `pending`."""
+    """It is `pending`, or `unknown`: in nobody's hands."""
 
     def values(self, now: datetime) -> dict[str, Any]:
         """The columns that parking sets, but for the token."""
@@ -94,11 +100,16 @@ AIMLESS = Stray(
     is_edited=True,
     waits=True,
 )
+LOOKLESS = Stray(
+    reason="it was `unknown` without a next look that comes: the row was edited by hand",
+    is_edited=True,
+    waits=True,
+)
 _GONE = "it is in doubt at a provider that is not configured any more, and only there can it be looked up"
 GONE_SENDING = Stray(reason=_GONE, is_edited=False)
 GONE_PENDING = Stray(reason=_GONE, is_edited=False, waits=True)
 
-STRAYS: tuple[Stray, ...] = (LEASELESS, GONE_SENDING, AIMLESS, GONE_PENDING)
+STRAYS: tuple[Stray, ...] = (LEASELESS, GONE_SENDING, AIMLESS, LOOKLESS, GONE_PENDING)
 
 
 class Rarely:
@@ -120,7 +131,7 @@ class Rarely:
 def to_look_for(mine: Mine | None, *, pending: bool) -> tuple[Stray, ...]:
     """The kinds that a pass looks for: the first provider's, or one that knows of no others."""
     if mine is None:
-        return (LEASELESS, AIMLESS) if pending else (LEASELESS,)
+        return (LEASELESS, AIMLESS, LOOKLESS) if pending else (LEASELESS,)
     return tuple(stray for stray in STRAYS if pending or not stray.waits) if mine.first else ()
 
 
@@ -134,6 +145,8 @@ def _strays(stray: Stray, mine: Mine | None) -> Any:
         return _LEASELESS
     if stray is AIMLESS:
         return _AIMLESS
+    if stray is LOOKLESS:
+        return _LOOKLESS
     assert mine is not None, "who is gone can be told only by those who are there"
     providers = mine.providers
     gone = and_(_row.doubted_at.is_not(None), elsewhere(providers))

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, String, and_, cast, func, not_, or_, select, update
+from sqlalchemy import Boolean, Column, Connection, String, cast, or_, select, update
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from reference_sender.attachments import read
 from reference_sender.life import State
@@ -106,12 +108,29 @@ _DIGITS = "[0-9]"
 _TIME = "-".join((_DIGITS * 4, _DIGITS * 2, _DIGITS * 2)) + " " + ":".join([_DIGITS * 2] * 3) + "*"
 
 
+class NoTime(FunctionElement[bool]):
+    """The condition that something stands in a column of times that is none; servers let nothing of the kind in."""
+
+    inherit_cache = True
+    type = Boolean()
+
+
+@compiles(NoTime)
+def _of_servers(element: NoTime, compiler: Any, **more: Any) -> str:
+    return "(1 = 0)"
+
+
+@compiles(NoTime, "sqlite")
+def _of_sqlite(element: NoTime, compiler: Any, **more: Any) -> str:
+    column = compiler.process(element.clauses, **more)
+    # Its own functions take much for a time, like `now`.
+    return f"({column} IS NOT NULL AND (julianday({column}) IS NULL OR NOT {column} GLOB '{_TIME}'))"
+
+
 def _wrong(connection: Connection, column: Column[Any]) -> Any | None:
     """The condition that a value of this column cannot be read; None: all can be."""
     if isinstance(column.type, StateName):
         return cast(column, String).not_in([state.value for state in State])
     if isinstance(column.type, UtcDateTime) and connection.dialect.name == "sqlite":
-        # Its own functions take much for a time, like `now`.
-        looks = cast(column, String).op("GLOB", is_comparison=True)(_TIME)
-        return and_(column.is_not(None), or_(func.julianday(column).is_(None), not_(looks)))
+        return NoTime(column)
     return None

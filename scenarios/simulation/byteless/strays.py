@@ -10,7 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from reference_sender.life import State
-from reference_sender.outbox.strays import AIMLESS, GONE_PENDING, GONE_SENDING, LEASELESS, NEVER, Stray
+from reference_sender.outbox.strays import (
+    AIMLESS,
+    GONE_PENDING,
+    GONE_SENDING,
+    LEASELESS,
+    LOOKLESS,
+    NEVER,
+    Stray,
+)
 from reference_sender.policy.routes import Mine
 
 Row = Mapping[str, Any]
@@ -22,6 +30,9 @@ def kind_of(row: Row, kinds: Sequence[Stray], mine: Mine | None, now: datetime) 
 
 
 def _is(kind: Stray, row: Row, mine: Mine | None, now: datetime) -> bool:
+    if kind is LOOKLESS:
+        look = row["next_attempt_at"]
+        return row["state"] is State.UNKNOWN and look is not None and bool(look > NEVER)
     if row["state"] is not (State.PENDING if kind.waits else State.SENDING):
         return False
     lease = row["lease_until"]

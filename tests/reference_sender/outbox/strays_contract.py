@@ -44,6 +44,10 @@ class StraysContract:
             ({"state": State.SENDING, "lease_until": LATER_THAN_ALL}, "`sending` without a lease that ends"),
             ({"next_attempt_at": None}, "`pending` without a next attempt"),
             ({"next_attempt_at": LATER_THAN_ALL}, "`pending` without a next attempt that comes"),
+            (
+                {"state": State.UNKNOWN, "next_attempt_at": LATER_THAN_ALL},
+                "`unknown` without a next look that comes",
+            ),
         ],
     )
     def test_a_row_edited_into_a_state_that_there_is_not_is_parked_and_the_others_flow(

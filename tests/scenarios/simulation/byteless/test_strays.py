@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from reference_sender.life import State
-from reference_sender.outbox.strays import AIMLESS, GONE_PENDING, GONE_SENDING, LEASELESS, STRAYS, Stray
+from reference_sender.outbox.strays import (
+    AIMLESS,
+    GONE_PENDING,
+    GONE_SENDING,
+    LEASELESS,
+    LOOKLESS,
+    NEVER,
+    STRAYS,
+    Stray,
+)
 from reference_sender.policy.routes import Mine
 from scenarios.simulation.byteless.strays import kind_of
 from tests.reference_sender.samples import NOW
@@ -40,7 +49,9 @@ LOST = {"state": State.SENDING, "lease_until": NOW - timedelta(seconds=1)}
         (AT_SOLD | LOST, GONE_SENDING),
         (AT_SOLD | LOST | {"in_doubt": True}, None),
         (AT_SOLD | LOST | {"lease_until": NOW}, None),
+        ({"state": State.UNKNOWN}, None),
         ({"state": State.UNKNOWN, "next_attempt_at": None}, None),
+        ({"state": State.UNKNOWN, "next_attempt_at": NEVER + timedelta(seconds=1)}, LOOKLESS),
     ],
 )
 def test_a_row_is_one_of_them_or_none(changed: dict[str, Any], kind: Stray | None) -> None:
