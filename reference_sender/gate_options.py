@@ -125,6 +125,7 @@ def gate_rules(
         fallback_from_s=told["fallback_from_s"],
         throttle_pause_s=told["throttle_pause_s"],
         throttle_cap_s=told["throttle_cap_s"],
+        retry_after_max_s=settings.retry_after_max_s,
     )
 
 

@@ -159,6 +159,12 @@ OPTIONS: tuple[Option, ...] = (
         kind=float,
     ),
     Option(
+        name="retry_after_max_s",
+        envvar="OUTBOX_RETRY_AFTER_MAX_S",
+        help="The longest Retry-After that is kept; a longer one, and a quota that is back later, counts as that [86400].",
+        kind=float,
+    ),
+    Option(
         name="max_attempts",
         envvar="OUTBOX_MAX_ATTEMPTS",
         help="Attempts before a mail is dead; trouble of the provider or the line does not count [12].",

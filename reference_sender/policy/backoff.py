@@ -10,9 +10,6 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-# A provider (or a broken proxy) that asks for a year is not taken at its word.
-RETRY_AFTER_CAP_S = 86_400.0
-
 
 def backoff_s(
     *, tries: int, base_s: float, cap_s: float, rng: random.Random, retry_after_s: float | None = None
@@ -26,17 +23,18 @@ def backoff_s(
     return (retry_after_s or 0.0) + rng.uniform(0.0, ceiling_s)
 
 
-def parse_retry_after(value: str | None, now: datetime) -> float | None:
+def parse_retry_after(value: str | None, now: datetime, *, most_s: float) -> float | None:
     """Seconds from a Retry-After header: delay-seconds or HTTP-date (RFC 9110 section 10.2.3).
 
-    Garbage and negative numbers count as absent, a date in the past as zero, huge values are cut at a day.
+    Garbage and negative numbers count as absent, a date in the past as zero. A provider (or a
+    broken proxy) that asks for a year is not taken at its word: what is longer than `most_s` is cut there.
     """
     if value is None:
         return None
     text = value.strip()
     if re.fullmatch(r"[0-9]+", text):
-        # Longer than any sensible number: int() would refuse 5,000 digits.
-        return RETRY_AFTER_CAP_S if len(text) > 9 else min(float(text), RETRY_AFTER_CAP_S)
+        # Longer than any sensible number, and than any that is allowed as the longest.
+        return most_s if len(text) > 9 else min(float(text), most_s)
     try:
         moment = parsedate_to_datetime(text)
         if moment.tzinfo is None:
@@ -44,4 +42,4 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
         seconds = (moment - now).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return min(max(seconds, 0.0), RETRY_AFTER_CAP_S)
+    return min(max(seconds, 0.0), most_s)

@@ -198,6 +198,6 @@ def _next(
         base_s=settings.backoff_base_s,
         cap_s=settings.backoff_cap_s,
         rng=rng,
-        retry_after_s=parse_retry_after(evidence.retry_after, now),
+        retry_after_s=parse_retry_after(evidence.retry_after, now, most_s=settings.retry_after_max_s),
     )
     return now + timedelta(seconds=wait_s)

@@ -47,6 +47,7 @@ class GateRules:
         1.0  # "too fast" without a time: the first pause, twice as long each time in a row
     )
     throttle_cap_s: float = 300.0
+    retry_after_max_s: float = 86_400.0  # a time that the provider names holds for no longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +210,7 @@ def after(
         throttles=shared.throttles,
         base_s=rules.throttle_pause_s,
         cap_s=rules.throttle_cap_s,
+        most_s=rules.retry_after_max_s,
     )
     paused_until = shared.paused_until
     if pause > 0.0:

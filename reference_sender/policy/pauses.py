@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from reference_sender.policy.backoff import RETRY_AFTER_CAP_S, parse_retry_after
+from reference_sender.policy.backoff import parse_retry_after
 from reference_sender.policy.evidence import Evidence, Outcome, TryLater
 
 # Nobody limits anybody for thirty years: a number like this is a time since 1970.
@@ -22,24 +22,31 @@ _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?\Z")
 
 
 def pause_s(
-    outcome: Outcome, evidence: Evidence, now: datetime, *, throttles: int, base_s: float, cap_s: float
+    outcome: Outcome,
+    evidence: Evidence,
+    now: datetime,
+    *,
+    throttles: int,
+    base_s: float,
+    cap_s: float,
+    most_s: float,
 ) -> float:
     """Seconds for which nobody should come to this provider; 0: it said nothing of the kind.
 
     `throttles` counts how often in a row it has called us too fast without naming a time: then the pause begins at
-    `base_s` and doubles up to `cap_s`.
+    `base_s` and doubles up to `cap_s`. A time that it names counts up to `most_s`.
     """
-    pause = used_up_s(evidence.limits, now)
+    pause = used_up_s(evidence.limits, now, most_s=most_s)
     if isinstance(outcome, TryLater) and outcome.channel:
-        named = parse_retry_after(evidence.retry_after, now)
+        named = parse_retry_after(evidence.retry_after, now, most_s=most_s)
         if named is None and outcome.throttled and pause == 0.0:
             named = min(cap_s, base_s * 2.0 ** min(max(throttles, 0), 60))
         pause = max(pause, named or 0.0)
     return pause
 
 
-def used_up_s(fields: tuple[tuple[str, str], ...], now: datetime) -> float:
-    """Seconds until there is quota again, if the fields say that there is none left; else 0."""
+def used_up_s(fields: tuple[tuple[str, str], ...], now: datetime, *, most_s: float) -> float:
+    """Seconds until there is quota again, at most `most_s`, if the fields say that there is none left; else 0."""
     pause = 0.0
     told: dict[str, str] = {}
     for name, value in fields:
@@ -51,7 +58,7 @@ def used_up_s(fields: tuple[tuple[str, str], ...], now: datetime) -> float:
     for name, value in told.items():
         if name.endswith("-remaining") and _is_zero(value):
             pause = max(pause, _seconds(told.get(f"{name.removesuffix('-remaining')}-reset", ""), now))
-    return min(pause, RETRY_AFTER_CAP_S)
+    return min(pause, most_s)
 
 
 def _empty_items(value: str) -> list[str]:

@@ -16,6 +16,8 @@ _MAY_BE_ZERO = frozenset(
 )
 # A server must wait so long for the next command, and need not wait longer (RFC 5321 section 4.5.3.2.7).
 _SERVER_WAITS_S = 300.0
+# The longest period that a quota is counted in is a month: nobody has to be waited for longer.
+_MONTH_S = 31 * 86_400.0
 
 
 class InvalidSettings(ValueError):
@@ -49,6 +51,8 @@ class Settings:
     lease_s: float = 120.0
     backoff_base_s: float = 2.0
     backoff_cap_s: float = 600.0
+    # A pause that a provider names is kept, but one that asks for a year (or a broken proxy) is not taken at its word.
+    retry_after_max_s: float = 86_400.0
     max_attempts: int = 12
     max_age_s: float = 2 * 86_400.0
     # Whoever kills its process does so soon: by then it has been read, rendered and handed over, or it hangs.
@@ -93,6 +97,11 @@ class Settings:
             raise InvalidSettings(
                 f"smtp_idle_s is {self.smtp_idle_s:g}; it must be at most {_SERVER_WAITS_S:g}, because no mail server "
                 "has to wait longer for the next mail (RFC 5321)"
+            )
+        if self.retry_after_max_s > _MONTH_S:
+            raise InvalidSettings(
+                f"retry_after_max_s is {self.retry_after_max_s:.0f}; it must be at most {_MONTH_S:.0f}, a month, "
+                "because no quota is counted for longer"
             )
         if self.backoff_base_s > self.backoff_cap_s:
             raise InvalidSettings(

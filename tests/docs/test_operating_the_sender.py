@@ -19,7 +19,6 @@ from reference_sender.metrics import METRICS, TROUBLE
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.schema import outbox_gate
 from reference_sender.outbox.store import Store
-from reference_sender.policy.backoff import RETRY_AFTER_CAP_S
 from reference_sender.policy.gate import Gate, GateRules
 from tests.docs.queries import kept, parsed, unknown, wrong
 from tests.house.places import ROOT
@@ -59,7 +58,7 @@ def test_a_pause_that_was_a_mistake_ends_by_the_statement_of_the_page(tmp_path: 
             insert(outbox_gate).values(
                 provider="main",
                 position="closed",
-                paused_until=NOW + timedelta(seconds=RETRY_AFTER_CAP_S),
+                paused_until=NOW + timedelta(days=1),
                 updated_at=NOW,
                 **counts,
             )

@@ -65,3 +65,10 @@ def test_every_option_says_its_default() -> None:
     for option in GATE_OPTIONS:
         assert option.envvar.startswith("OUTBOX_")
         assert ("[" in option.help) == (option.default is None and option.name != "account")
+
+
+def test_the_gate_keeps_a_named_wait_for_as_long_as_the_mails_do() -> None:
+    """One option: the gate and the row must not mean two times by one header."""
+    for told, most_s in (({}, 86_400.0), ({"retry_after_max_s": 3_600.0}, 3_600.0)):
+        options = options_from(URL | told)
+        assert (options.settings.retry_after_max_s, options.gate.retry_after_max_s) == (most_s, most_s)

@@ -75,6 +75,11 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"poll_s": float("inf")}, "OUTBOX_POLL_S is inf"),
         ({"suspect_alone_s": 0.0}, "OUTBOX_SUSPECT_ALONE_S is 0.0; it must be greater than zero"),
         ({"smtp_idle_s": 301.0}, "SMTP_IDLE_S is 301; it must be at most 300"),
+        ({"retry_after_max_s": 0.0}, "OUTBOX_RETRY_AFTER_MAX_S is 0.0; it must be greater than zero"),
+        (
+            {"retry_after_max_s": 2_678_401.0},
+            "OUTBOX_RETRY_AFTER_MAX_S is 2678401; it must be at most 2678400",
+        ),
         (
             {"transport": "smtp", "smtp_password": "secret"},
             "SMTP_PASSWORD is set and SMTP_USER is not; to log in takes both",

@@ -105,6 +105,15 @@ def test_a_key_in_flight_is_a_new_doubt() -> None:
     assert (decision.state, decision.if_not_sent) == (State.UNKNOWN, State.DEAD)
 
 
+def test_a_wait_that_the_provider_names_is_kept_for_as_long_as_the_operator_says() -> None:
+    told = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=429, retry_after="7200")
+    for most_s, kept_s in ((3_600.0, 3_600.0), (86_400.0, 7_200.0)):
+        decision = after(CHANNEL, evidence=told, rules=settings(retry_after_max_s=most_s))
+        assert decision.next_attempt_at is not None
+        # What comes on top is the first jitter.
+        assert kept_s <= (decision.next_attempt_at - NOW).total_seconds() <= kept_s + 2
+
+
 def test_retry_after_is_a_minimum() -> None:
     decision = after(CHANNEL, evidence=Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=429, retry_after="30"))
     assert decision.next_attempt_at is not None

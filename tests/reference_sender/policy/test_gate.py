@@ -78,6 +78,13 @@ def test_a_pause_that_was_asked_for_holds_for_everybody_and_is_never_shortened()
     assert shared.breaker == CLOSED, "being too fast is no outage"
 
 
+def test_a_pause_that_was_asked_for_holds_no_longer_than_the_operator_says() -> None:
+    rules = replace(RULES, retry_after_max_s=3_600.0)
+    for seen in (replace(DOWN, retry_after="7200"), replace(YES, limits=(("RateLimit", '"d";r=0;t=7200'),))):
+        assert after(NOTHING_KNOWN, seen, rules=rules).paused_until == NOW + at(3_600)
+        assert after(NOTHING_KNOWN, seen).paused_until == NOW + at(7_200)
+
+
 def test_too_fast_without_a_time_pauses_longer_each_time_in_a_row() -> None:
     rules = replace(RULES, throttle_pause_s=2.0)
     shared, paused_s = NOTHING_KNOWN, []

@@ -42,14 +42,14 @@ EPOCH = int(NOW.timestamp())
     ],
 )
 def test_fields_that_tell_of_quota(fields: list[tuple[str, str]], expected: float) -> None:
-    assert used_up_s(tuple(fields), NOW) == pytest.approx(expected, abs=1.0)
+    assert used_up_s(tuple(fields), NOW, most_s=86_400.0) == pytest.approx(expected, abs=1.0)
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(["RateLimit", "X-RateLimit-Reset", "RateLimit-Remaining"]), st.text()))
 )
 def test_whatever_stands_there_is_a_pause_of_at_most_a_day(fields: list[tuple[str, str]]) -> None:
-    assert 0.0 <= used_up_s(tuple(fields), NOW) <= 86_400.0
+    assert 0.0 <= used_up_s(tuple(fields), NOW, most_s=86_400.0) <= 86_400.0
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,9 @@ def test_what_is_said_to_everybody(
     evidence = Evidence(
         wire=Wire.HTTP, phase=Phase.SENT, code=code, retry_after=retry_after, provider_id="m1"
     )
-    said = pause_s(classify(evidence), evidence, NOW, throttles=throttles, base_s=2.0, cap_s=60.0)
+    said = pause_s(
+        classify(evidence), evidence, NOW, throttles=throttles, base_s=2.0, cap_s=60.0, most_s=86_400.0
+    )
     assert said == pytest.approx(expected, abs=1.0)
 
 
@@ -85,4 +87,16 @@ def test_quota_that_is_used_up_is_heard_with_a_success_as_well() -> None:
     evidence = Evidence(
         wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1", limits=(("RateLimit", '"d";r=0;t=5'),)
     )
-    assert pause_s(classify(evidence), evidence, NOW, throttles=0, base_s=2.0, cap_s=60.0) == 5.0
+    assert (
+        pause_s(classify(evidence), evidence, NOW, throttles=0, base_s=2.0, cap_s=60.0, most_s=86_400.0)
+        == 5.0
+    )
+
+
+def test_what_is_said_holds_for_as_long_as_the_operator_says() -> None:
+    used_up = (("RateLimit", '"d";r=0;t=7200'),)
+    assert used_up_s(used_up, NOW, most_s=3_600.0) == 3_600.0
+    for facts in ({"retry_after": "7200"}, {"limits": used_up}):
+        evidence = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=503, **facts)
+        said = pause_s(classify(evidence), evidence, NOW, throttles=0, base_s=2.0, cap_s=60.0, most_s=3_600.0)
+        assert said == 3_600.0

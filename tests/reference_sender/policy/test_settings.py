@@ -29,6 +29,9 @@ from tests.reference_sender.samples import NOW, settings
         ({"concurrency": 10**400}, "at most"),
         ({"in_flight_s": -1.0}, "must not be negative"),
         ({"smtp_idle_s": -1.0}, "must not be negative"),
+        ({"retry_after_max_s": 0.0}, "retry_after_max_s is 0.0; it must be greater than zero"),
+        ({"retry_after_max_s": -1.0}, "retry_after_max_s is -1.0; it must be greater than zero"),
+        ({"retry_after_max_s": float("nan")}, "retry_after_max_s is nan"),
         ({"smtp_idle_s": 301.0}, "smtp_idle_s is 301; it must be at most 300"),
     ],
 )
@@ -44,6 +47,16 @@ def test_a_connection_may_wait_as_long_as_a_server_has_to() -> None:
         settings(smtp_idle_s=300.5)
     assert str(refused.value) == (
         "smtp_idle_s is 300.5; it must be at most 300, because no mail server has to wait longer for the next mail (RFC 5321)"
+    )
+
+
+def test_a_wait_that_is_named_may_be_as_long_as_a_quota_is_counted() -> None:
+    month_s = 31 * 86_400.0
+    assert settings(retry_after_max_s=month_s).retry_after_max_s == month_s
+    with pytest.raises(InvalidSettings) as refused:
+        settings(retry_after_max_s=month_s + 1)
+    assert str(refused.value) == (
+        "retry_after_max_s is 2678401; it must be at most 2678400, a month, because no quota is counted for longer"
     )
 
 
