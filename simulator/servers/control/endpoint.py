@@ -259,7 +259,7 @@ class Endpoint:
     async def serve(self, context: Context, request: Request) -> Response:
         """Check a request and answer it. Raises `Refusal`."""
         given = self._read(request)
-        body = None if self.takes is None else await read_json(request)
+        body = await (self._read_nothing(request) if self.takes is None else read_json(request))
         name = given.pop(ACCOUNT.name, DEFAULT_ACCOUNT)
         return await self.does(
             context,
@@ -272,6 +272,12 @@ class Endpoint:
                 make=partial(context.named, name) if self.missing is Missing.MADE else None,
             ),
         )
+
+    async def _read_nothing(self, request: Request) -> None:
+        # Whoever sends something believes that it says something, like which rules are to go.
+        async for piece in request.stream():
+            if piece:
+                raise Refusal(400, f"{self.method} {self.path.strip('/')} takes no body; leave it out")
 
     def _account(self, context: Context, name: str) -> Account | None:
         match self.missing:

@@ -6,10 +6,13 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 
+from simulator.servers.control.app import ENDPOINTS
 from simulator.servers.control.endpoint import (
     ACCOUNT,
+    Endpoint,
     Parameter,
     choice,
     field_of_mail,
@@ -81,3 +84,23 @@ def test_a_bad_value_is_refused_with_one_sentence(parameter: Parameter, given: s
 
     assert refused.value.status == 400
     assert len(refused.value.detail) < 120
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ENDPOINTS if row.takes is None],
+    ids=lambda row: f"{row.method} {row.path}",
+)
+def test_who_takes_no_body_says_so(web: httpx.Client, row: Endpoint) -> None:
+    """Whoever sends one believes that it says something."""
+    url = web.base_url.copy_with(path=re.sub("{.*?}", "x", row.whole_path))
+    seen = web.request(row.method, url, content=b'{"keep": true}')
+
+    assert seen.status_code == 400
+    assert seen.json()["detail"] == f"{row.method} {row.path.strip('/')} takes no body; leave it out"
+
+
+def test_an_empty_body_is_none(web: httpx.Client) -> None:
+    """In chunks, too."""
+    assert web.request("DELETE", "plan", content=iter([b""])).status_code == 200
+    assert web.post("plan/reset", content=b"").status_code == 200
