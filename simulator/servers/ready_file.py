@@ -12,17 +12,23 @@ from typing import Any
 
 from simulator.servers.options import ServeError
 
-#: Where it is redirected to a file, the names in `/dev` look like one, which nobody may put another in the place of.
-_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+#: Names of what this process has open already, by the stream. Where that is redirected to a file the name looks like one,
+#: which nobody may put another in the place of.
+_STREAMS = {
+    "-": "stdout",
+    **dict.fromkeys(("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"), "stdout"),
+    **dict.fromkeys(("/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"), "stderr"),
+}
 
 
 def write(path: Path, facts: Mapping[str, Any]) -> None:
     """Write it; `-` is the standard output, as `/dev/stdout` is. Raises `ServeError`."""
     content = json.dumps(facts) + "\n"
-    if str(path) in _STANDARD_OUTPUT:
+    if str(path) in _STREAMS:
+        stream = getattr(sys, _STREAMS[str(path)])
         try:
-            sys.stdout.write(content)
-            sys.stdout.flush()
+            stream.write(content)
+            stream.flush()
         except OSError as problem:
             raise ServeError(f"--ready-file {path} cannot be written: {problem.strerror}") from problem
         return
@@ -41,8 +47,8 @@ def write(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def remove(path: Path, facts: Mapping[str, Any]) -> None:
-    """Take our ready file away, not the one that a successor has put in its place; the standard output keeps what it has."""
-    if str(path) in _STANDARD_OUTPUT:
+    """Take our ready file away, not the one that a successor has put in its place; a stream keeps what it has."""
+    if str(path) in _STREAMS:
         return
     try:
         if _is_no_file(path):

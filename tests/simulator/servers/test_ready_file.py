@@ -29,9 +29,18 @@ def test_it_is_written_as_a_whole_and_taken_away(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
-def test_the_standard_output_has_names(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize(
+    ("name", "stream"),
+    [
+        ("-", "out"),
+        ("/dev/stdout", "out"),
+        ("/dev/fd/1", "out"),
+        ("/dev/stderr", "err"),
+        ("/proc/self/fd/2", "err"),
+    ],
+)
+def test_the_standard_streams_have_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, stream: str
 ) -> None:
     """Also where it is redirected to a file: what was written there before stays, and so does the name."""
 
@@ -44,7 +53,7 @@ def test_the_standard_output_has_names(
     ready_file.write(Path(name), FACTS)
     ready_file.remove(Path(name), FACTS)
 
-    assert json.loads(capsys.readouterr().out) == FACTS
+    assert json.loads(getattr(capsys.readouterr(), stream)) == FACTS
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no named pipes here")
