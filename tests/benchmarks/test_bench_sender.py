@@ -80,4 +80,5 @@ def test_a_short_and_a_long_queue_are_claimed_from_by_processes_of_their_own(
     before, after = (
         [float(str(cell)) for cell in column.cells] for column in (table.columns[2], table.columns[3])
     )
-    assert all(0 < one <= other for one, other in zip(before, after, strict=True))
+    # Linux counts pages for each thread and adds them up now and then: the highest it has seen may be off by some.
+    assert all(0 < one * 0.9 < other for one, other in zip(before, after, strict=True))
