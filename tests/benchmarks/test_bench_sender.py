@@ -80,5 +80,6 @@ def test_a_short_and_a_long_queue_are_claimed_from_by_processes_of_their_own(
     before, after = (
         [float(str(cell)) for cell in column.cells] for column in (table.columns[2], table.columns[3])
     )
-    # Linux counts pages for each thread and adds them up now and then: the highest it has seen may be off by some.
-    assert all(0 < one * 0.9 < other for one, other in zip(before, after, strict=True))
+    # Where modules were compiled first, that was the peak. Linux adds up the pages of threads now and then only, so it may
+    # tell a little less the second time: within a MiB, of which fifty claims take two where nothing was compiled.
+    assert all(0 < one < other + 1 for one, other in zip(before, after, strict=True))

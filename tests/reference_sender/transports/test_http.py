@@ -165,7 +165,7 @@ def test_an_answer_that_drips_ends_with_the_total_deadline() -> None:
 
 def test_a_server_that_reads_nothing_leaves_the_mail_incomplete() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a read transport
         await for_ever()
 
     evidence = attempt(script, parcel(raw=b"x" * 30_000_000), total_timeout_s=0.5)

@@ -180,7 +180,7 @@ def test_a_yes_before_the_dot_leaves_a_line_that_nobody_may_use() -> None:
             await reader.readline()
             writer.write(reply)
         await reader.readexactly(100_000)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a read transport
         writer.write(b"250 ok already\r\n")
         await for_ever()
 

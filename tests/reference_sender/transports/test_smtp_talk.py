@@ -127,7 +127,7 @@ def test_a_server_that_stops_reading_leaves_the_mail_incomplete() -> None:
         for reply in (b"250 hi\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n"):
             await reader.readline()
             writer.write(reply)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a read transport
         await for_ever()
 
     evidence = attempt(script, parcel(raw=b"x" * 70 + b"\r\n" + b"y" * 30_000_000), total_timeout_s=0.5)
@@ -141,7 +141,7 @@ def test_a_refusal_in_the_middle_of_the_mail_is_heard() -> None:
             await reader.readline()
             writer.write(reply)
         await reader.readexactly(100_000)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a read transport
         writer.write(b"552 5.3.4 too big\r\n")
         await for_ever()
 
