@@ -20,7 +20,7 @@ from reference_sender.life import State
 from reference_sender.log import JsonLog
 from reference_sender.message import Mailbox, check_name
 from reference_sender.option_table import DATABASE
-from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign
+from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign, planned
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import MailClass
 from reference_sender.templates import Templates
@@ -131,9 +131,8 @@ def create(
             members = chosen.count(connection)
         now = moment_of(parts, store)
         gap_s = 3_600.0 / per_hour if per_hour is not None else (over_s or 0.0) / max(members, 1)
-        planned = Campaign(
-            name=name,
-            state=CampaignState.READY,
+        made = planned(
+            name,
             sender=sender,
             mail_class=MailClass(mail_class),
             template=template,
@@ -141,23 +140,13 @@ def create(
             audience=chosen.told(),
             page_rows=page_rows,
             gap_s=gap_s,
-            begins_at=now,
+            now=now,
             ends_at=None if ends_in_s is None else now + timedelta(seconds=ends_in_s),
-            cursor=None,
-            next_at=now,
-            pages=0,
-            members=0,
-            enqueued=0,
-            known=0,
-            suppressed=0,
-            refused=0,
-            created_at=now,
-            updated_at=now,
         )
         with store.engine.connect() as connection:
-            rehearse(planned, chosen, Templates(folder), connection)
-        made = store.create_campaign(planned)
-    if not made:
+            rehearse(made, chosen, Templates(folder), connection)
+        is_new = store.create_campaign(made)
+    if not is_new:
         raise SetUpError(f"there is a campaign {name!r} already; it stays as it is")
     pace = f", one mail every {gap_s:g} s" if gap_s else ""
     click.echo(f"created {name}: {members} members{pace}")

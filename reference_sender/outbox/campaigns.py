@@ -90,6 +90,45 @@ class Campaign:
         return None if self.cursor is None else self.cursor["at"]
 
 
+def planned(
+    name: str,
+    *,
+    sender: str,
+    mail_class: MailClass,
+    template: str,
+    parameters: Mapping[str, Any],
+    audience: Mapping[str, Any],
+    page_rows: int,
+    gap_s: float,
+    now: datetime,
+    ends_at: datetime | None = None,
+) -> Campaign:
+    """A campaign as it is first written down: ready, its first mail due `now`, nobody read yet."""
+    return Campaign(
+        name=name,
+        state=CampaignState.READY,
+        sender=sender,
+        mail_class=mail_class,
+        template=template,
+        parameters=parameters,
+        audience=audience,
+        page_rows=page_rows,
+        gap_s=gap_s,
+        begins_at=now,
+        ends_at=ends_at,
+        cursor=None,
+        next_at=now,
+        pages=0,
+        members=0,
+        enqueued=0,
+        known=0,
+        suppressed=0,
+        refused=0,
+        created_at=now,
+        updated_at=now,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """A page as it is to be written."""

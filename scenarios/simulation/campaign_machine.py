@@ -23,7 +23,7 @@ from scenarios.simulation.campaigning import (
     expand,
     expander_of,
     move,
-    planned,
+    spring,
 )
 from scenarios.simulation.cell import CALM_S
 from scenarios.simulation.machine import Run
@@ -98,7 +98,7 @@ class CampaignRun(Run):
                 promise(connection, owed)
         for owed in (each for each in MEMBERS if each.suppressed):
             store.suppress(owed.recipients[0], reason="hard_bounce", source="world", now=now)
-        store.create_campaign(planned(now))
+        store.create_campaign(spring(now))
         store.engine.dispose()
 
     def start_expander(self, step: Step) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from reference_sender.audience import Query
 from reference_sender.campaigns import Runner
 from reference_sender.message import Mail
-from reference_sender.outbox.campaigns import Campaign, CampaignState
+from reference_sender.outbox.campaigns import Campaign, CampaignState, planned
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import MailClass
@@ -63,17 +63,16 @@ def lay_out(shape: Shape, sender: ReferenceSender, disk: Disk) -> None:
                 promise(connection, owed)
         for owed in (each for each in shape.owed if each.suppressed):
             store.suppress(owed.recipients[0], reason="hard_bounce", source="world", now=BEGIN)
-        store.create_campaign(planned(BEGIN))
+        store.create_campaign(spring(BEGIN))
         engine.dispose()
         disk.keep(shape.name)
     disk.put_back(shape.name)
 
 
-def planned(now: datetime) -> Campaign:
+def spring(now: datetime) -> Campaign:
     """The campaign as it is written down, to begin now."""
-    return Campaign(
-        name=CAMPAIGN,
-        state=CampaignState.READY,
+    return planned(
+        CAMPAIGN,
         sender="Shop <shop@example.org>",
         mail_class=MailClass.NEWSLETTER,
         template="spring",
@@ -81,18 +80,7 @@ def planned(now: datetime) -> Campaign:
         audience=AUDIENCE.told(),
         page_rows=PAGE_ROWS,
         gap_s=GAP_S,
-        begins_at=now,
-        ends_at=None,
-        cursor=None,
-        next_at=now,
-        pages=0,
-        members=0,
-        enqueued=0,
-        known=0,
-        suppressed=0,
-        refused=0,
-        created_at=now,
-        updated_at=now,
+        now=now,
     )
 
 

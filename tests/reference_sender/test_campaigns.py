@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sqlalchemy import select, update
 from reference_sender.audience import CsvFile, Member
 from reference_sender.campaigns import AHEAD_S, LOOK_S, Runner, key_of
 from reference_sender.life import Bar, State
-from reference_sender.outbox.campaigns import Campaign, CampaignState, Written
+from reference_sender.outbox.campaigns import Campaign, CampaignState, Written, planned
 from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.store import Store
@@ -41,28 +42,19 @@ class Bureau:
         lines = (f"{n},{address},N{n}\n" for n, address in enumerate(rows))
         self.audience.write_text("id,address,name\n" + "".join(lines))
         told = CsvFile(path=str(self.audience), key="id").told()
-        counted = dict.fromkeys(("pages", "members", "enqueued", "known", "suppressed", "refused"), 0)
-        campaign = Campaign(
-            **{
-                "name": "318",
-                "state": CampaignState.RUNNING,
-                "sender": "Shop <shop@example.org>",
-                "mail_class": MailClass.NEWSLETTER,
-                "template": "news",
-                "parameters": {"greeting": "Hello"},
-                "audience": told,
-                "page_rows": 3,
-                "gap_s": gap_s,
-                "begins_at": NOW,
-                "ends_at": None,
-                "cursor": None,
-                "next_at": NOW,
-                "created_at": NOW,
-                "updated_at": NOW,
-                **counted,
-            }
-            | more
+        made = planned(
+            "318",
+            sender="Shop <shop@example.org>",
+            mail_class=MailClass.NEWSLETTER,
+            template="news",
+            parameters={"greeting": "Hello"},
+            audience=told,
+            page_rows=3,
+            gap_s=gap_s,
+            now=NOW,
         )
+        # It runs already.
+        campaign = replace(made, **({"state": CampaignState.RUNNING} | more))
         assert self.store.create_campaign(campaign)
 
     def runner(self, store: Any = None) -> Runner:

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from reference_sender.life import Bar, State
-from reference_sender.outbox.campaigns import Campaign, CampaignState, NoSuchCampaign, Written
+from reference_sender.outbox.campaigns import CampaignState, NoSuchCampaign, Written, planned
 from reference_sender.outbox.enqueueing import rows_of
 from reference_sender.policy.classes import MailClass
 from reference_sender.policy.decision import Decision, Doubt, before_sending
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW, settings
 
-CAMPAIGN = Campaign(
-    name="Neuigkeiten 318 ü",
-    state=CampaignState.READY,
+CAMPAIGN = planned(
+    "Neuigkeiten 318 ü",
     sender="Shop <shop@example.org>",
     mail_class=MailClass.NEWSLETTER,
     template="news",
@@ -26,13 +25,7 @@ CAMPAIGN = Campaign(
     audience={"kind": "csv", "path": "/a.csv"},
     page_rows=3,
     gap_s=0.1,
-    begins_at=NOW,
-    ends_at=None,
-    cursor=None,
-    next_at=NOW,
-    **dict.fromkeys(("pages", "members", "enqueued", "known", "suppressed", "refused"), 0),
-    created_at=NOW,
-    updated_at=NOW,
+    now=NOW,
 )
 
 
@@ -59,6 +52,15 @@ def move(outbox: SqlBench, state: CampaignState, at_s: float = 0.0) -> bool:
 
 def recipients(outbox: SqlBench, at_s: float) -> list[str]:
     return [each.recipient for each in outbox.claim(at_s)]
+
+
+def test_one_that_was_just_planned_has_read_nobody_and_is_due_at_once() -> None:
+    assert (CAMPAIGN.state, CAMPAIGN.cursor, CAMPAIGN.whole) == (CampaignState.READY, None, False)
+    counted = ("pages", "members", "enqueued", "known", "suppressed", "refused")
+    assert {getattr(CAMPAIGN, each) for each in counted} == {0}
+    moments = ("begins_at", "next_at", "created_at", "updated_at")
+    assert {getattr(CAMPAIGN, each) for each in moments} == {NOW}
+    assert CAMPAIGN.ends_at is None
 
 
 def test_a_campaign_comes_back_as_it_was_written_down(outbox: SqlBench) -> None:
