@@ -100,7 +100,26 @@ def test_who_takes_no_body_says_so(web: httpx.Client, row: Endpoint) -> None:
     assert seen.json()["detail"] == f"{row.method} {row.path.strip('/')} takes no body; leave it out"
 
 
+@pytest.mark.parametrize("given", [b" ", b"{", b"}", b"{}}", b"{}{}", b"[]", b"null", b"{\x0c}"])
+def test_what_is_nearly_an_empty_object_is_a_body(web: httpx.Client, given: bytes) -> None:
+    """Whoever wrote it meant something else, or broke off."""
+    assert web.request("DELETE", "plan", content=given).status_code == 400
+
+
 def test_an_empty_body_is_none(web: httpx.Client) -> None:
     """In chunks, too."""
     assert web.request("DELETE", "plan", content=iter([b""])).status_code == 200
     assert web.post("plan/reset", content=b"").status_code == 200
+
+
+@pytest.mark.parametrize("given", [b"{}", b" {\t}\r\n", b"\n{" + b" " * 100_000 + b"}"])
+def test_an_empty_object_is_none(web: httpx.Client, given: bytes) -> None:
+    """Generated clients send one with every POST and DELETE; it says nothing."""
+    assert web.request("DELETE", "plan", content=given).status_code == 200
+    assert web.post("plan/reset", content=given).status_code == 200
+
+
+def test_an_empty_object_in_chunks_is_none(web: httpx.Client) -> None:
+    """Wherever they end; one that never ends is a body."""
+    assert web.request("DELETE", "plan", content=iter([b" {", b" ", b"}", b"\n"])).status_code == 200
+    assert web.request("DELETE", "plan", content=iter([b" {", b" "])).status_code == 400
