@@ -91,6 +91,7 @@ class Claims(Gated):
         def act(connection: Connection, *, at_once: bool = True) -> list[Parcel]:
             suspects.begin()
             if not at_once:
+                self._turnstile.forget()
                 park_mistyped(connection, now, self._record)
             self._turnstile.turn(connection, now)
             place = self._place(connection, now, unmarked=not dedupes)

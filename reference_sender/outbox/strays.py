@@ -2,9 +2,9 @@
 
 Two kinds. What somebody edited by hand into a state that this program never leaves: `sending` without a lease that ends,
 `pending` without a next attempt that comes and waiting for nothing – not even for a paused campaign to go on –,
-`unknown` with a next look that never comes. And mail in doubt at a provider
+or for other mail without an end, `unknown` with a next look that never comes. And mail in doubt at a provider
 that was taken out of the configuration: a doubt never goes elsewhere, so it would wait for ever. What became of any of
-them nobody here can know.
+them nobody here can know. Where a text stands that is no time, as SQLite lets it, the sentence says so (`unreadable`).
 
 `sending` is looked at with every pass, there is an index of leases. What is `pending` or `unknown` is gone through once in a while:
 whoever edits by hand or takes a provider away can wait for minutes, and a hundred thousand waiting rows are some work.
@@ -14,7 +14,7 @@ Must not hold: rows whose worker was lost (`doubts`), or that cannot be read (`u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,7 @@ from reference_sender.outbox.bulk import insert_all
 from reference_sender.outbox.rows import AT, IDS, elsewhere, in_state
 from reference_sender.outbox.schema import campaign, email_attempt, outgoing_email
 from reference_sender.outbox.transactions import record_of
-from reference_sender.outbox.unreadable import NoTime
+from reference_sender.outbox.unreadable import NoTime, no_times
 from reference_sender.policy.routes import Mine
 
 #: So often the rows that are `pending` are gone through, in seconds.
@@ -46,17 +46,20 @@ def _never_comes(column: Any) -> Any:
     return column > literal_column(f"'{NEVER:%Y-%m-%d %H:%M:%S.%f}'", column.type)
 
 
-# Who waits for a person has no next look. SQLite puts a text like `3 days` among the times that are still to come.
-_LOOKLESS = and_(
-    in_state(State.UNKNOWN), or_(_never_comes(_row.next_attempt_at), NoTime(_row.next_attempt_at))
-)
-_LEASELESS = and_(in_state(State.SENDING), or_(_row.lease_until.is_(None), _never_comes(_row.lease_until)))
+def _is_no_end(column: Any) -> Any:
+    # SQLite puts a text like `3 days` among the times that are still to come, and a number before all of them.
+    return or_(_never_comes(column), NoTime(column))
+
+
+# Who waits for a person has no next look.
+_LOOKLESS = and_(in_state(State.UNKNOWN), _is_no_end(_row.next_attempt_at))
+_LEASELESS = and_(in_state(State.SENDING), or_(_row.lease_until.is_(None), _is_no_end(_row.lease_until)))
 # That is how a pause leaves the mails of a campaign; who resumes it gives them their times anew.
 _IS_PAUSED = exists().where(campaign.c.name == _row.campaign, campaign.c.state == "paused")
 _AIMLESS = and_(
     in_state(State.PENDING),
     or_(
-        _never_comes(_row.next_attempt_at),
+        _is_no_end(_row.next_attempt_at),
         and_(
             _row.next_attempt_at.is_(None),
             _row.hold_until.is_(None),
@@ -64,6 +67,7 @@ _AIMLESS = and_(
         ),
     ),
 )
+_ENDLESS = and_(in_state(State.PENDING), _row.next_attempt_at.is_(None), _is_no_end(_row.hold_until))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,8 @@ class Stray:
     """Nothing in the row can be believed then; a worker may even be sending it just now."""
     waits: bool = False
     """It is `pending`, or `unknown`: in nobody's hands."""
+    time: str | None = None
+    """The column whose value makes it one, if that is a time."""
 
     def values(self, now: datetime) -> dict[str, Any]:
         """The columns that parking sets, but for the token."""
@@ -88,28 +94,38 @@ class Stray:
             "last_error": self.reason,
             "updated_at": now,
         }
-        return values | ({"doubted_at": now} if self.is_edited else {})
+        # What it waited for is not believed either.
+        return values | ({"doubted_at": now, "hold_until": None} if self.is_edited else {})
 
 
 LEASELESS = Stray(
     reason="it was `sending` without a lease that ends, as no worker leaves it: the row was edited by hand",
     is_edited=True,
+    time="lease_until",
 )
 AIMLESS = Stray(
     reason="it was `pending` without a next attempt that comes and waited for nothing: the row was edited by hand",
     is_edited=True,
     waits=True,
+    time="next_attempt_at",
+)
+ENDLESS = Stray(
+    reason="it was `pending` and waited for other mail, without an end of that: the row was edited by hand",
+    is_edited=True,
+    waits=True,
+    time="hold_until",
 )
 LOOKLESS = Stray(
     reason="it was `unknown` without a next look that comes: the row was edited by hand",
     is_edited=True,
     waits=True,
+    time="next_attempt_at",
 )
 _GONE = "it is in doubt at a provider that is not configured any more, and only there can it be looked up"
 GONE_SENDING = Stray(reason=_GONE, is_edited=False)
 GONE_PENDING = Stray(reason=_GONE, is_edited=False, waits=True)
 
-STRAYS: tuple[Stray, ...] = (LEASELESS, GONE_SENDING, AIMLESS, LOOKLESS, GONE_PENDING)
+STRAYS: tuple[Stray, ...] = (LEASELESS, GONE_SENDING, AIMLESS, ENDLESS, LOOKLESS, GONE_PENDING)
 
 
 class Rarely:
@@ -131,7 +147,7 @@ class Rarely:
 def to_look_for(mine: Mine | None, *, pending: bool) -> tuple[Stray, ...]:
     """The kinds that a pass looks for: the first provider's, or one that knows of no others."""
     if mine is None:
-        return (LEASELESS, AIMLESS, LOOKLESS) if pending else (LEASELESS,)
+        return (LEASELESS, AIMLESS, ENDLESS, LOOKLESS) if pending else (LEASELESS,)
     return tuple(stray for stray in STRAYS if pending or not stray.waits) if mine.first else ()
 
 
@@ -145,6 +161,8 @@ def _strays(stray: Stray, mine: Mine | None) -> Any:
         return _LEASELESS
     if stray is AIMLESS:
         return _AIMLESS
+    if stray is ENDLESS:
+        return _ENDLESS
     if stray is LOOKLESS:
         return _LOOKLESS
     assert mine is not None, "who is gone can be told only by those who are there"
@@ -174,12 +192,18 @@ def park(connection: Connection, strays: Sequence[Stray], mine: Mine | None, now
         rows = connection.execute(_these(stray, mine), {"at": now}).all()
         if not rows:
             continue
+        ids = [row.id for row in rows]
+        spoiled = {} if stray.time is None else no_times(connection, _row[stray.time], ids)
+        told = {row_id: replace(stray, reason=sentence) for row_id, sentence in spoiled.items()}
         connection.execute(
             update(outgoing_email).where(_row.id.in_(IDS)).values(**stray.values(now), token=_row.token + 1),
-            {"ids": [row.id for row in rows]},
+            {"ids": ids},
         )
-        insert_all(connection, email_attempt, [note_of(stray, row.id, row.token, now) for row in rows])
-        parked += [row.id for row in rows]
+        for row_id, kind in told.items():
+            connection.execute(update(outgoing_email).where(_row.id == row_id).values(last_error=kind.reason))
+        notes = [note_of(told.get(row.id, stray), row.id, row.token, now) for row in rows]
+        insert_all(connection, email_attempt, notes)
+        parked += ids
     return parked
 
 

@@ -11,20 +11,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Connection, String, cast, or_, select, update
+from sqlalchemy import Boolean, Column, Connection, String, cast, func, or_, select, update
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from reference_sender.attachments import read
 from reference_sender.life import State
 from reference_sender.outbox.columns import StateName, UtcDateTime
-from reference_sender.outbox.rows import DOCKET_COLUMNS, in_state
+from reference_sender.outbox.rows import DOCKET_COLUMNS, IDS, in_state
 from reference_sender.outbox.schema import metadata, outgoing_email
 
 #: What a value raises that is none of its type.
 UNREADABLE = (ValueError, LookupError, TypeError)
 
 _row = outgoing_email.c
+
+#: What a claim reads of a row, besides the mail itself, and may stumble over.
+_READ = (*DOCKET_COLUMNS, _row.hold_until)
+#: So much of a value is shown.
+_SHOWN = 40
 
 Record = Callable[..., None]
 
@@ -49,7 +54,7 @@ def readable(
 def _park(connection: Connection, row_id: int, token: int, now: datetime, record: Record) -> None:
     wrong: dict[str, str] = {}
     spoiled: dict[str, str] = {}
-    for column in DOCKET_COLUMNS:
+    for column in _READ:
         try:
             connection.execute(select(column).where(_row.id == row_id)).all()
         except UNREADABLE as error:
@@ -125,6 +130,19 @@ def _of_sqlite(element: NoTime, compiler: Any, **more: Any) -> str:
     column = compiler.process(element.clauses, **more)
     # Its own functions take much for a time, like `now`.
     return f"({column} IS NOT NULL AND (julianday({column}) IS NULL OR NOT {column} GLOB '{_TIME}'))"
+
+
+def no_times(connection: Connection, column: Column[Any], ids: Sequence[int]) -> dict[int, str]:
+    """Of the rows with these ids those where something stands in a column of times that is none: id → one sentence."""
+    if connection.dialect.name != "sqlite":
+        return {}
+    value = func.substr(func.quote(column), 1, _SHOWN)
+    rows = connection.execute(select(_row.id, value).where(_row.id.in_(IDS), NoTime(column)), {"ids": ids})
+    return {
+        row_id: f"the column {column.name} cannot be read (it is {shown} and should be {_LIKE[UtcDateTime]}); "
+        "the row was edited by hand"
+        for row_id, shown in rows
+    }
 
 
 def _wrong(connection: Connection, column: Column[Any]) -> Any | None:

@@ -122,6 +122,10 @@ class Turnstile:
         self._looked_at = now
         return _let_go(connection, connection.execute(_THOSE_WHO_MAY, {"at": now}).scalars().all(), now)
 
+    def forget(self) -> None:
+        """What the last look let through was rolled back."""
+        self._looked_at = None
+
 
 def let_next_go(connection: Connection, ordering_key: str, now: datetime) -> int:
     """Let the next mail of an ordering key through, if nobody is before it; how many that was."""

@@ -12,6 +12,7 @@ from typing import Any
 from reference_sender.life import State
 from reference_sender.outbox.strays import (
     AIMLESS,
+    ENDLESS,
     GONE_PENDING,
     GONE_SENDING,
     LEASELESS,
@@ -38,9 +39,11 @@ def _is(kind: Stray, row: Row, mine: Mine | None, now: datetime) -> bool:
     lease = row["lease_until"]
     if kind is LEASELESS:
         return lease is None or lease > NEVER
+    at, until = row["next_attempt_at"], row["hold_until"]
     if kind is AIMLESS:
-        at = row["next_attempt_at"]
-        return row["hold_until"] is None if at is None else bool(at > NEVER)
+        return until is None if at is None else bool(at > NEVER)
+    if kind is ENDLESS:
+        return at is None and until is not None and bool(until > NEVER)
     is_gone = row["doubted_at"] is not None and mine is not None and mine.is_nobodys(row["provider"])
     if kind is GONE_PENDING:
         return is_gone

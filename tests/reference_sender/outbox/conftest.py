@@ -61,5 +61,17 @@ def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlBench]:
 
 
 @pytest.fixture
+def loose(tmp_path: Path) -> Iterator[SqlBench]:
+    """An outbox with three mails on the database that does not know kinds."""
+    store = Store(open_engine(f"sqlite:///{tmp_path / 'outbox.db'}"))
+    store.create()
+    bench = SqlBench(store)
+    for number in range(3):
+        bench.put(f"order-{number}")
+    yield bench
+    store.engine.dispose()
+
+
+@pytest.fixture
 def store(outbox: SqlBench) -> Store:
     return outbox.store

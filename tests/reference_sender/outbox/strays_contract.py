@@ -45,6 +45,10 @@ class StraysContract:
             ({"next_attempt_at": None}, "`pending` without a next attempt"),
             ({"next_attempt_at": LATER_THAN_ALL}, "`pending` without a next attempt that comes"),
             (
+                {"next_attempt_at": None, "hold_until": LATER_THAN_ALL},
+                "waited for other mail, without an end",
+            ),
+            (
                 {"state": State.UNKNOWN, "next_attempt_at": LATER_THAN_ALL},
                 "`unknown` without a next look that comes",
             ),

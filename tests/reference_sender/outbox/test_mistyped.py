@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from reference_sender.life import State
-from reference_sender.outbox.engine import open_engine
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.sealed import SealedBytes
-from reference_sender.outbox.store import Store
 from reference_sender.policy.bucket import Rate
 from reference_sender.policy.decision import Decision
 from reference_sender.policy.gate import Gate, GateRules
@@ -44,18 +40,6 @@ def claim(outbox: SqlBench, gate: Gate | None, at_s: float = 0.0, bulk: int = 9)
         now=now, limit=9, lease_s=60, dedupes=True, gate=gate, bulk=bulk, suspects=told
     )
     return [parcel.key for parcel in found]
-
-
-@pytest.fixture
-def loose(tmp_path: Path) -> Iterator[SqlBench]:
-    """An outbox with three mails on the database that does not know kinds."""
-    store = Store(open_engine(f"sqlite:///{tmp_path / 'outbox.db'}"))
-    store.create()
-    bench = SqlBench(store)
-    for number in range(3):
-        bench.put(f"order-{number}")
-    yield bench
-    store.engine.dispose()
 
 
 def test_servers_let_none_in(outbox: SqlBench) -> None:

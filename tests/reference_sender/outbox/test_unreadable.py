@@ -24,6 +24,7 @@ def edit(outbox: SqlBench, changes: str) -> None:
         ("if_not_sent", "'nonsense'", ""),
         ("expires_at", "'tomorrow'", "sqlite"),
         ("queued_at", "'29.11.2026'", "sqlite"),
+        ("hold_until", "'3 days'", "sqlite"),
     ],
 )
 def test_one_that_cannot_be_read_is_parked_and_the_others_flow(
@@ -59,6 +60,21 @@ def test_one_whose_attachments_are_no_list_is_parked_as_it_is(outbox: SqlBench, 
         "whoever requeues it does not send half a mail"
     )
     assert "the column attachments cannot be read" in row.last_error
+
+
+@pytest.mark.parametrize("dedupes", [True, False])
+def test_one_that_waited_for_others_keeps_no_other_waiting(outbox: SqlBench, dedupes: bool) -> None:
+    """They are let through together, and what that claim found was rolled back with it."""
+    outbox.put("order-1", depends_on="order-0")
+    outbox.put("order-2", depends_on="order-0")
+    outbox.put("order-0")
+    edit(outbox, "if_not_sent = 'nonsense'")
+    (first,) = outbox.claim(dedupes=dedupes)
+    outbox.store.settle(first, Decision(state=State.ACCEPTED, reason="250"), now=NOW)
+    assert [parcel.key for parcel in outbox.claim(1, dedupes=dedupes)] == ["order-2"]
+    row = outbox.row(1)
+    assert (row.state, row.next_attempt_at) == (State.DEAD, None)
+    assert "the column if_not_sent cannot be read" in row.last_error
 
 
 def test_one_that_may_have_been_sent_is_unknown(outbox: SqlBench) -> None:

@@ -10,6 +10,7 @@ import pytest
 from reference_sender.life import State
 from reference_sender.outbox.strays import (
     AIMLESS,
+    ENDLESS,
     GONE_PENDING,
     GONE_SENDING,
     LEASELESS,
@@ -42,6 +43,8 @@ LOST = {"state": State.SENDING, "lease_until": NOW - timedelta(seconds=1)}
         ({}, None),
         ({"next_attempt_at": None}, AIMLESS),
         ({"next_attempt_at": None, "hold_until": NOW}, None),
+        ({"next_attempt_at": None, "hold_until": NEVER + timedelta(seconds=1)}, ENDLESS),
+        ({"hold_until": NEVER + timedelta(seconds=1)}, None),
         (AT_SOLD, GONE_PENDING),
         (AT_SOLD | {"doubted_at": None}, None),
         (AT_SOLD | {"provider": None}, None),
