@@ -212,9 +212,11 @@ def tidied(shares: Iterator[Share]) -> Iterator[Share]:
 
     What is left then is kept for other blocks (`Library`), and more with each: looked through every time it would be nine
     tenths of a long run. So it is frozen, and where the collector was off before, as in a player, it stays so: counting
-    what is frozen, and a collection at the end of each block, were a sixteenth of `single`.
+    what is frozen, and a collection at the end of each block, were a sixteenth of `single`. What somebody else had frozen
+    before is not thawed.
     """
     was_on = gc.isenabled()
+    thaws = was_on and not gc.get_freeze_count()
     gc.disable()
     try:
         for share in shares:
@@ -225,4 +227,5 @@ def tidied(shares: Iterator[Share]) -> Iterator[Share]:
     finally:
         if was_on:
             gc.enable()
+        if thaws:
             gc.unfreeze()

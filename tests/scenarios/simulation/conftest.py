@@ -25,8 +25,9 @@ def tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 @pytest.fixture(autouse=True)
 def _the_dead_are_buried() -> Iterator[None]:
     """Sessions and connectors of killed processes complain that nobody closed them: that is what a kill is."""
-    # What earlier tests left behind is theirs, and may complain.
+    # What earlier tests left behind is theirs, and may complain. What they keep is looked through once, not for each test.
     gc.collect()
+    gc.freeze()
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

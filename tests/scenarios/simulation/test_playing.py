@@ -39,7 +39,6 @@ def _cleared_up_afterwards() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 BLOCK = Block(
@@ -278,18 +277,31 @@ def test_a_failure_can_be_played_again(tmp_path: Path) -> None:
     assert any(finding["kind"] == "duplicated" for finding in played.failures[0].findings)
 
 
-@pytest.mark.parametrize("is_a_player", [False, True])
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    # Of all tests, so that those behind this one need not go through them.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("_thawed")
+@pytest.mark.parametrize(
+    ("is_a_player", "has_frozen"),
+    [(False, False), (False, True), (True, True)],
+    ids=["nobody", "somebody", "a player"],
+)
 def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(
-    is_a_player: bool, monkeypatch: pytest.MonkeyPatch
+    is_a_player: bool, has_frozen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that plays blocks for all its life has no collector that comes by itself; whoever else plays one is left as he was."""
     share = Share(outcome=Outcome(cell=Cell(profile="http-keys")), columns={})
     monkeypatch.setattr(playing, "_worlds", itertools.count(1))
-    gc.unfreeze()
     gc.collect()
-    if is_a_player:
+    if has_frozen:
         gc.freeze()
-    else:
+    if not is_a_player:
         gc.enable()
     before = gc.get_freeze_count()
     kept: list[list[object]] = []
@@ -310,5 +322,6 @@ def test_rubbish_goes_and_what_is_kept_is_not_looked_through_again(
         pass
 
     assert [each() is None for each in gone] == [True] * 2 * TIDY_AFTER + [False]
-    assert (gc.get_freeze_count() - before > TIDY_AFTER) is is_a_player
+    assert (gc.get_freeze_count() - before > TIDY_AFTER) is has_frozen
+    assert (gc.get_freeze_count() > 0) is has_frozen
     assert gc.isenabled() is not is_a_player

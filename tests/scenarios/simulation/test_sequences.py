@@ -31,7 +31,6 @@ def _cleared_up_afterwards() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 PAIRS = Block(
