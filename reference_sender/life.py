@@ -47,6 +47,7 @@ class Bar(StrEnum):
     OUT_OF_TURN = "out of turn"  # another one of its ordering key is before it
     OVERSLEPT = "overslept"  # it waited for another one for too long
     INCOMPLETE = "incomplete"  # an attachment is gone
+    WORDLESS = "wordless"  # what it said was purged or erased
     UNFIT = "unfit"  # an address or its key has what no wire can carry
     SEALED = "sealed"  # its words cannot be read: the key is not here
 
@@ -75,7 +76,7 @@ MOVES: dict[tuple[State, State], dict[Actor, str]] = {
     (State.SENDING, State.EXPIRED): {Actor.WORKER: "its time was over before an attempt began"},
     (State.SENDING, State.SUPPRESSED): {Actor.WORKER: "the recipient must not be written to"},
     (State.SENDING, State.DEAD): {
-        Actor.WORKER: "attempts or age spent, an attachment that it names is gone, or edited by hand"
+        Actor.WORKER: "attempts or age spent, its words or an attachment are gone, or edited by hand"
     },
     (State.PENDING, State.ACCEPTED): {
         Actor.EVENTS: "an event proves that an attempt in doubt was accepted: another one would be one too many",

@@ -71,6 +71,8 @@ def parcels_of(connection: Connection, rows: Iterable[Any], now: datetime) -> di
                 bar = Bar.SEALED if row_id in shut else Bar.INCOMPLETE
         if bar is None and is_sealed(raw):
             bar = Bar.SEALED
+        if not raw:
+            bar = Bar.WORDLESS
         if is_unfit(row.sender, row.recipient, row.idempotency_key):
             bar = Bar.UNFIT
         found[row_id] = parcel_of(row, bar=bar, raw=raw)

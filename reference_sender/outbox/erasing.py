@@ -87,13 +87,15 @@ class Erasing(Transactions):
         return held
 
     def erase_mails(self, ids: Sequence[int], *, address: str, now: datetime) -> int:
-        """Empty finished mails and what is kept about them; how many were."""
+        """Empty finished mails and what is kept about them; how many were. Whoever has seen one before is fenced out of it."""
         count = 0
         with self._write() as connection:
             rows = connection.execute(
-                select(_row.id, _row.raw, _row.content_hash, *_NAMES).where(
-                    _row.id.in_(ids), _row.state.in_(sorted(FINAL))
-                )
+                select(_row.id, _row.raw, _row.content_hash, *_NAMES)
+                .where(_row.id.in_(ids), _row.state.in_(sorted(FINAL)))
+                .order_by(_row.id)
+                # Who requeues one just then comes before us, and it is left, or after us, and is fenced out.
+                .with_for_update()
             ).all()
             for row in rows:
                 values = {
@@ -103,6 +105,7 @@ class Erasing(Transactions):
                     "attachments": None,
                     "raw_answer": None,
                     "erased_at": now,
+                    "token": _row.token + 1,
                     "content_hash": row.content_hash or hash_of(row.raw),
                     **_anonymous_names(row, address),
                 }

@@ -50,7 +50,7 @@ class Purging(Transactions):
         return gone, _further(ids, limit)
 
     def purge_words(self, *, before: datetime, after: int, limit: int) -> tuple[int, int | None]:
-        """Empty what finished mails said; a hash of it stays."""
+        """Empty what finished mails said; a hash of it stays. Whoever has seen one before is fenced out of it."""
         old = (_FINISHED, _last_thing < before, _row.content_hash.is_(None))
         with self._write() as connection:
             found = connection.execute(_walk(_row.id, old, after, limit, _row.raw)).all()
@@ -58,7 +58,13 @@ class Purging(Transactions):
                 connection.execute(
                     update(outgoing_email)
                     .where(_row.id == row.id, *old)
-                    .values(raw=b"", parameters=None, attachments=None, content_hash=hash_of(row.raw))
+                    .values(
+                        raw=b"",
+                        parameters=None,
+                        attachments=None,
+                        content_hash=hash_of(row.raw),
+                        token=_row.token + 1,
+                    )
                 )
             ids = [row.id for row in found]
             if ids:

@@ -41,6 +41,10 @@ BARRED: Mapping[Bar, Barred] = MappingProxyType(
             reason="its words are sealed with a key that OUTBOX_BODY_KEYS does not name, or with another one of that name",
             again_after_s=60.0,
         ),
+        Bar.WORDLESS: Barred(
+            state=State.DEAD,
+            reason="what it said is purged or erased, and somebody has put it back by hand; enqueue it anew under another key",
+        ),
         Bar.UNFIT: Barred(
             state=State.DEAD,
             reason="its sender, recipient or idempotency_key has a line break or something else that no wire can carry; "

@@ -24,6 +24,7 @@ _TWO = Cause("another mail has its key", "find out whose key it is; enqueue it a
 
 #: Words of a sentence → what they mean. The first that is found counts: the last attempt of an old mail is no cause.
 CAUSES: tuple[tuple[str, Cause], ...] = (
+    ("purged or erased", Cause("what it said is gone", "enqueue it anew, under another key")),
     ("edited by hand", Cause("the row was edited by hand", "set it right, then requeue --id N")),
     (
         "not stored any more",

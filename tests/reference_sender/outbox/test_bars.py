@@ -107,3 +107,11 @@ def test_a_suppressed_recipient_counts_before_everything_else(outbox: SqlBench) 
     outbox.put("b", slot="user-7")
     outbox.store.suppress("ann@example.com", reason="manual", source="bob", now=NOW)
     assert [each.bar for each in outbox.claim()] == [Bar.SUPPRESSED, Bar.SUPPRESSED]
+
+
+def test_a_mail_without_a_word_in_it_is_not_sent(outbox: SqlBench) -> None:
+    """Somebody has put a row back by hand whose words were purged: its recipient would get nothing, once."""
+    outbox.put("a")
+    outbox.put("b")
+    outbox.edit(1, raw=b"", content_hash="00")
+    assert {each.key: each.bar for each in outbox.claim()} == {"a": Bar.WORDLESS, "b": None}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import delete, insert, select, text, update
 
-from reference_sender.life import State
-from reference_sender.message import Mail
+from reference_sender.life import Actor, State
+from reference_sender.message import Attachment, Mail
 from reference_sender.outbox.named import MOST
 from reference_sender.outbox.purging import hash_of
 from reference_sender.outbox.schema import (
@@ -41,7 +43,7 @@ ANN = "ann@example.com"
 SECRETS = (b"<ann@", b'"ann@', b"Dear Ann", b"a-parameter")
 
 
-def mail(to: str = ANN) -> Mail:
+def mail_to(to: str = ANN) -> Mail:
     return Mail(
         sender="shop@example.org",
         recipients=(to,),
@@ -58,11 +60,18 @@ def _clean(outbox: SqlBench) -> None:
                 connection.execute(delete(table))
 
 
-def put(outbox: SqlBench, key: str, to: str = ANN, *, now: datetime = NOW, **more: Any) -> int:
+WITH_FILE = replace(
+    mail_to(), attachments=(Attachment(filename="a.bin", content_type="image/png", content=bytes(9_000)),)
+)
+
+
+def put(
+    outbox: SqlBench, key: str, to: str = ANN, *, now: datetime = NOW, mail: Mail | None = None, **more: Any
+) -> int:
     with outbox.begin() as connection:
         made = outbox.enqueue(
             connection,
-            mail(to),
+            mail or mail_to(to),
             key=key,
             now=now,
             template="order",
@@ -324,3 +333,33 @@ def test_an_event_that_names_too_many_is_read_by_each_erasure(outbox: SqlBench, 
     assert erase(store, ANN, now=NOW, keep_suppression=False).events == 0
     assert erase(store, "u7@example.com", now=NOW, keep_suppression=False).events == 1
     assert raws(outbox) == {"e1": b""}
+
+
+def test_whoever_saw_a_mail_before_it_was_erased_does_not_put_it_back(outbox: SqlBench, store: Store) -> None:
+    """It would be sent without a word in it, to nobody."""
+    number = put(outbox, "order-1")
+    send(store, State.DEAD)
+    (seen,) = store.find(ids=(number,))
+    assert erase(store, ANN, now=NOW, keep_suppression=False).mails == 1
+    assert not store.requeue(seen, Decision(state=State.PENDING, reason="by hand"), now=NOW)
+    assert outbox.row(number).state is State.DEAD
+
+
+def test_what_a_person_puts_back_just_then_keeps_what_it_says(outbox: SqlBench, store: Store) -> None:
+    """Erased is what is finished when its row is taken, not when it was looked for."""
+    number = put(outbox, "order-1", mail=WITH_FILE)
+    send(store, State.DEAD)
+    (seen,) = store.find(ids=(number,))
+    back = Decision(state=State.PENDING, reason="by hand", next_attempt_at=NOW)
+    erasing = threading.Thread(target=lambda: store.erase_mails([number], address=ANN, now=NOW))
+    if outbox.store.engine.dialect.name == "sqlite":
+        assert store.requeue(seen, back, now=NOW)  # one writer at a time: nobody comes in between
+        erasing.start()
+    else:
+        with outbox.begin() as connection:
+            assert store._move(connection, seen, back, NOW, Actor.PERSON, {})
+            erasing.start()
+            erasing.join(0.5)
+    erasing.join()
+    (parcel,) = store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)
+    assert parcel.bar is None

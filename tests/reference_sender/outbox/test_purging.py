@@ -21,6 +21,7 @@ from reference_sender.outbox.schema import (
     webhook_event,
 )
 from reference_sender.outbox.store import Store, rows_of
+from reference_sender.policy.decision import Decision
 from reference_sender.retention import Periods, purge
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
@@ -163,6 +164,16 @@ def test_words_may_go_before_their_mail_and_leave_a_hash(clean: SqlBench, store:
     assert store.wordless([number, number + 1]) == [number]
     list(purge(store, Periods.parse("words=30"), now=NOW))
     assert clean.row(number).content_hash == hash_of(said), "a second time hashes no emptiness"
+
+
+def test_whoever_saw_a_mail_before_its_words_went_does_not_put_it_back(clean: SqlBench, store: Store) -> None:
+    """A requeue of thousands takes minutes: what was purged meanwhile would be sent without a word in it."""
+    number = put(clean, "order-1", State.DEAD, NOW - timedelta(days=40))
+    (seen,) = store.find(ids=(number,))
+    list(purge(store, Periods.parse("words=30"), now=NOW))
+    back = Decision(state=State.PENDING, reason="requeued by hand", next_attempt_at=NOW)
+    assert not store.requeue(seen, back, now=NOW)
+    assert clean.row(number).state is State.DEAD
 
 
 def test_contents_of_attachments_live_as_long_as_a_mail_names_them(clean: SqlBench, store: Store) -> None:

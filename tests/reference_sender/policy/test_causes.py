@@ -55,6 +55,7 @@ OLD = NOW - timedelta(days=30)
         (before(attempts=13), "attempts are spent"),
         (before(attempts=13, losses=LOST_TOGETHER + 1), "its workers died with it"),
         (before(bar=Bar.INCOMPLETE), "an attachment is not stored any more"),
+        (before(bar=Bar.WORDLESS), "what it said is gone"),
         (proved(after(SILENCE, attempts=12)), "attempts are spent"),
         (proved(after(SILENCE, queued_at=OLD)), "it is too old"),
         (proved(after(OTHER_BODY)), "another mail has its key"),
