@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -35,6 +36,11 @@ _LOCAL_PART = re.compile(rf"{_ATOM}(?:\.{_ATOM})*\Z")
 _DOMAIN = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*\Z"
 )
+# What IDNA of 2003, which Python speaks, makes other letters of, and so another domain: ß, ẞ and the last ς of a word
+# (UTS #46 section 2.3). Since 2008 they are letters of their own (RFC 5892), and somebody else may have that domain.
+_OWN_LETTERS = re.compile("[\u00df\u1e9e\u03c2]")
+_JOINERS = re.compile("[\u200c\u200d]")
+_DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _MAILBOX = re.compile(r"\s*(?P<name>.*?)\s*<\s*(?P<address>[^<>]*?)\s*>\s*\Z")
 _CONTENT_TYPE = re.compile(r"(?P<main>[A-Za-z0-9!#$&^_.+-]+)/(?P<sub>[A-Za-z0-9!#$&^_.+-]+)\Z")
 # With or without the angle brackets that the header has and the cid: URL has not.
@@ -252,6 +258,24 @@ def _header_address(mailbox: Mailbox) -> Address:
     return Address(display_name=mailbox.name, addr_spec=mailbox.address)
 
 
+def in_ascii(domain: str) -> str:
+    """A domain as the DNS has it: `xn--…` where it has other letters. Raises `UnicodeError` for what is no domain."""
+    return ".".join(_label_in_ascii(label) for label in _DOTS.split(domain))
+
+
+def _label_in_ascii(label: str) -> str:
+    if not label:
+        raise UnicodeError("nothing stands between two dots")
+    if label.isascii():
+        return label
+    if _JOINERS.search(label):
+        raise UnicodeError("whether a joiner may stand there only the registry can say")
+    if _OWN_LETTERS.search(label):
+        letters = unicodedata.normalize("NFKC", label.lower())
+        return "xn--" + letters.encode("punycode").decode("ascii")
+    return label.encode("idna").decode("ascii")
+
+
 def _checked_address(address: str, what: str) -> str:
     local, at, domain = address.rpartition("@")
     if not at:
@@ -262,9 +286,11 @@ def _checked_address(address: str, what: str) -> str:
         )
     if not domain.isascii():
         try:
-            domain = domain.encode("idna").decode("ascii")
+            domain = in_ascii(domain)
         except UnicodeError as error:
-            raise InvalidMail(f"the domain of the {what} {address!r} is not a domain name") from error
+            raise InvalidMail(
+                f"the domain of the {what} {address!r} is not a domain name; if there is one, write it in its xn-- form"
+            ) from error
     # RFC 5321 section 4.5.3.1: 64 octets before the @, 255 after it.
     if not _LOCAL_PART.match(local) or not _DOMAIN.match(domain) or len(local) > 64 or len(domain) > 255:
         raise InvalidMail(f"the {what} {address!r} is not an address; write it like 'ann@example.org'")

@@ -18,6 +18,7 @@ from reference_sender.events.kinds import MEANING, Happened, Irrelevant, Malform
 from reference_sender.events.reading import read
 from reference_sender.life import Docket
 from reference_sender.log import Log, cause_of, quiet
+from reference_sender.policy.addresses import spelled
 from reference_sender.policy.hearing import Course, Fact, Fate, Settled, Told, look_again_at, on_event
 from reference_sender.sealing import is_sealed
 
@@ -117,7 +118,7 @@ def _suppress(read: Happened, mail: Docket | None) -> tuple[str, str] | None:
 
 
 def _same(ours: str, told: str | None) -> bool:
-    return told is not None and ours.lower() == told.lower()
+    return told is not None and spelled(ours) == spelled(told)
 
 
 class Placing(Protocol):

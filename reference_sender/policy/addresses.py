@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from reference_sender.message import in_ascii
+
 # What an address is told apart by from what stands before it, and what is behind its @. From each @ it is looked back:
 # a search from the front would try every letter of a mail of 30 MB, for minutes.
 _APART = re.compile(r"[\s<>()\[\],;:\"\\@]")
@@ -51,7 +53,7 @@ def spelled(address: str) -> str:
     local, _, domain = address.strip().lower().rpartition("@")
     if not domain.isascii():
         try:
-            domain = domain.encode("idna").decode("ascii")
+            domain = in_ascii(domain)
         except UnicodeError:
             pass  # no domain name, but somebody may have written it like that everywhere
     return f"{local}@{domain}"

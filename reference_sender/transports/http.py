@@ -19,12 +19,15 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from reference_sender.life import Docket, Parcel
+from reference_sender.policy.addresses import spelled
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 
 _CHUNK_OCTETS = 64 * 1024
 _MAX_ANSWER_OCTETS = 1024 * 1024
 _KEPT_ANSWER_CHARS = 2_000
+#: States in which a look-up says that a mail was not taken.
+_NOT_TAKEN = ("failed", "rejected", "refused")
 
 #: What may go wrong on the wire; anything else is a mistake of ours.
 EXPECTED = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
@@ -137,6 +140,7 @@ class HttpLookup:
 
     async def find(self, docket: Docket) -> LookedUp:
         """What the provider knows about this (key, recipient)."""
+        unclear = False
         try:
             for parameter, value in (
                 ("idempotency_key", docket.idempotency_key),
@@ -152,9 +156,15 @@ class HttpLookup:
                 for entry in entries:
                     if is_ours(entry, docket, parameter, value):
                         return Found(provider_id=_storable(str(entry["id"])))
+                    unclear |= _is_unclear(entry, docket, parameter, value)
         except (*EXPECTED, KeyError, TypeError, AttributeError, RecursionError) as error:
             return Unavailable(reason=f"the look-up fails ({trouble_of(error)})")
-        return NotFound()
+        # A provider that calls a mail `delivered` has it, and "not found" would have it sent again.
+        return (
+            Unavailable(reason="the look-up knows it in a state that is not known here")
+            if unclear
+            else NotFound()
+        )
 
     async def close(self) -> None:
         """Close the session."""
@@ -163,11 +173,21 @@ class HttpLookup:
 
 def is_ours(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
     """Whether an entry of a look-up by this parameter speaks of this mail, as accepted."""
+    return entry.get("status", "accepted") == "accepted" and _is_about(entry, docket, parameter, value)
+
+
+def _is_unclear(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
+    """Whether an entry speaks of this mail, and says neither that it was accepted nor that it was not."""
+    status = entry.get("status", "accepted")
+    return status not in ("accepted", *_NOT_TAKEN) and _is_about(entry, docket, parameter, value)
+
+
+def _is_about(entry: Any, docket: Docket, parameter: str, value: str) -> bool:
     # A provider that ignores a filter it does not know answers with everything: check what it found.
-    if entry.get(parameter, value) != value or entry.get("status", "accepted") != "accepted":
+    if entry.get(parameter, value) != value:
         return False
     accepted = entry.get("accepted", entry.get("to", [docket.recipient]))
-    return docket.recipient.lower() in [str(address).lower() for address in accepted]
+    return spelled(docket.recipient) in [spelled(str(address)) for address in accepted]
 
 
 def request_body(parcel: Parcel) -> bytes:
@@ -304,7 +324,7 @@ def _problem(told: dict[str, Any]) -> str | None:
 def _code_of_recipient(told: dict[str, Any], recipient: str) -> int | None:
     rejected = told.get("rejected")
     for entry in rejected if isinstance(rejected, list) else []:
-        if isinstance(entry, dict) and str(entry.get("recipient")).lower() == recipient.lower():
+        if isinstance(entry, dict) and spelled(str(entry.get("recipient"))) == spelled(recipient):
             code = entry.get("code")
             return code if is_status(code) else 550
     return None

@@ -129,6 +129,27 @@ def test_a_domain_with_umlauts_goes_out_as_idna() -> None:
     assert Mailbox.parse("ann@bücher.example", "recipient").address == "ann@xn--bcher-kva.example"
 
 
+@pytest.mark.parametrize(
+    ("written", "registered"),
+    [
+        # UTS #46 section 2.3: letters that the old IDNA made others of, and so other domains, which somebody else may have.
+        ("straße.example", "xn--strae-oqa.example"),
+        ("STRAẞE.Example", "xn--strae-oqa.Example"),
+        ("βόλος.example", "xn--nxasmm1c.example"),
+        ("fußbücher。example", "xn--fubcher-1va6x.example"),
+    ],
+)
+def test_a_domain_with_letters_of_its_own_is_not_that_of_others(written: str, registered: str) -> None:
+    assert Mailbox.parse(f"ann@{written}", "recipient").address == f"ann@{registered}"
+
+
+@pytest.mark.parametrize("joiner", ["\u200c", "\u200d"])
+def test_a_domain_with_a_joiner_is_refused(joiner: str) -> None:
+    """The old IDNA takes it away, and so finds another domain; the new one asks what stands beside it."""
+    with pytest.raises(InvalidMail, match="xn--"):
+        Mailbox.parse(f"ann@exam{joiner}ple.com", "recipient")
+
+
 def test_dates_and_ids_are_as_given() -> None:
     message = read(MAIL)
     assert message["Message-ID"] == ID

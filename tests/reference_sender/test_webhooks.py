@@ -99,6 +99,13 @@ def test_whose_address_it_is(told: str | None, mails: list[Docket], address: str
     assert (settled.suppress and settled.suppress[0]) == address
 
 
+def test_an_address_is_ours_also_where_its_domain_is_told_in_letters() -> None:
+    """Or who bounced, or complained, would go on getting mail."""
+    row = docket(recipient="ann@xn--bcher-kva.example", state=State.ACCEPTED)
+    settled = put(replace(BOUNCED, recipient="Ann@bücher.example"), row)
+    assert settled.suppress == ("Ann@bücher.example", "hard_bounce")
+
+
 def test_a_complaint_that_names_an_address_only_counts_all_the_same() -> None:
     settled = put(Happened(kind=Kind.COMPLAINT, at=NOW, recipient="ann@example.com"))
     assert (settled.fate, settled.suppress) == (Fate.APPLIED, ("ann@example.com", "complaint"))

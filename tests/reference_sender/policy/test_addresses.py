@@ -59,6 +59,19 @@ def test_the_last_at_begins_the_domain() -> None:
     assert spelled('"Ann@Home"@Bücher.example') == '"ann@home"@xn--bcher-kva.example'
 
 
+@pytest.mark.parametrize(
+    ("ours", "told"),
+    [
+        ("ann@xn--bcher-kva.example", "Ann@Bücher.example"),
+        ("ann@xn--strae-oqa.example", "ann@straße.example"),
+        ("Ann@Example.com", "ann@example.COM"),
+        ("ann@exam\u200dple.com", "ann@exam\u200dple.com"),
+    ],
+)
+def test_an_address_is_the_same_in_either_spelling_of_its_domain(ours: str, told: str) -> None:
+    assert spelled(ours) == spelled(told)
+
+
 def test_what_no_utf_8_can_say_has_a_name_as_well() -> None:
     names = {digest_of(f"ann\ud800{more}@example.com") for more in ("", "x")}
     assert len(names) == 2

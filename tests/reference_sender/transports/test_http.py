@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reference_sender.life import Parcel
+from reference_sender.life import Docket, Parcel
 from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 from reference_sender.transports.http import HttpLookup, HttpOptions, HttpTransport, evidence_of, limits_in
@@ -300,12 +300,24 @@ def test_a_refused_recipient_in_a_success_is_seen(rejected: list[Any], code: int
     assert code == attempt(saying(answer(200, body))).recipient_code
 
 
-def look_up(script: Script) -> LookedUp:
+def test_a_refused_recipient_is_seen_also_where_its_domain_is_told_in_letters() -> None:
+    """Or the mail would count as accepted, and be lost."""
+    seen = evidence_of(
+        202,
+        None,
+        '{"id": "m1", "rejected": [{"recipient": "ann@bücher.example", "code": 550}]}'.encode(),
+        parcel(recipient="ann@xn--bcher-kva.example"),
+        Phase.SENT,
+    )
+    assert seen.recipient_code == 550
+
+
+def look_up(script: Script, mail: Docket | None = None) -> LookedUp:
     async def run() -> LookedUp:
         async with serving(script) as port:
             lookup = HttpLookup(options(port, read_timeout_s=0.2))
             try:
-                return await lookup.find(docket())
+                return await lookup.find(mail or docket())
             finally:
                 await lookup.close()
 
@@ -346,6 +358,20 @@ def test_a_look_up_finds_by_key_and_by_message_id() -> None:
 )
 def test_what_a_look_up_finds_must_be_ours(changes: dict[str, Any]) -> None:
     assert NotFound() == look_up(knowing(KNOWN | changes))
+
+
+def test_what_a_look_up_finds_is_ours_also_where_the_domain_is_in_letters() -> None:
+    """Or "not found" would count, and the mail be sent again."""
+    mail = docket(recipient="ann@xn--bcher-kva.example")
+    assert Found(provider_id="m1") == look_up(knowing(KNOWN | {"accepted": ["ann@Bücher.example"]}), mail)
+
+
+@pytest.mark.parametrize("status", ["delivered", "bounced", "sent", None, 7])
+def test_a_state_that_is_not_known_is_no_proof_that_a_mail_was_not_taken(status: Any) -> None:
+    """Minutes after the acceptance most mails are delivered, and whoever says so says that he took them."""
+    assert isinstance(look_up(knowing(KNOWN | {"status": status})), Unavailable)
+    taken = KNOWN | {"id": "m2", "idempotency_key": "order-1.v1.aa"}
+    assert Found(provider_id="m2") == look_up(knowing(KNOWN | {"status": status}, taken))
 
 
 @pytest.mark.parametrize(
