@@ -1,8 +1,8 @@
 """From mail about mail to facts: delivery status notifications (RFC 3464) and complaint reports (RFC 5965).
 
 A report becomes items in the shape of a webhook (`reading`), one for each recipient it is about, so that behind the
-door there is one kind of event. What is no such report, or says nothing of a mail of ours, is one item as it came:
-nobody can read it, and somebody should look.
+door there is one kind of event. What is no such report, or says nothing of a mail of ours, is one item as it came, or
+the beginning of it: nobody can read it, and somebody should look.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from reference_sender.events.kinds import Kind, bounce_by_reply
-from reference_sender.events.reading import LONGEST_ID, Item, detail_of
+from reference_sender.events.reading import LONGEST_ID, LONGEST_MESSAGE_ID, Item, detail_of
+
+#: So many octets are kept of a mail that nobody can read. Some databases take no more than 16 MB at once, and whoever can
+#: mail the door could send as much as he likes.
+MOST_KEPT = 1_048_576
 
 #: RFC 3464 section 2.3.3. `failed` is hard or soft by the status.
 _ACTIONS = {
@@ -47,9 +51,8 @@ def items_in(raw: bytes, *, now: datetime) -> tuple[Item, ...]:
         # The standard library's parser has raised all kinds of things for mail that is wrong in new ways.
         found = []
     if not found:
-        return (Item(event_id=f"mail:{digest}", raw=raw),)
-    # A report has a Message-ID, but a copy of it that came by another way has the same; its bytes may differ by then.
-    name = _one_line(message.get("Message-ID")) or digest
+        return (Item(event_id=f"mail:{digest}", raw=raw[:MOST_KEPT]),)
+    name = _message_id(message) or digest
     return tuple(
         Item(
             event_id=_named(f"mail:{name}/{number}"),
@@ -57,6 +60,15 @@ def items_in(raw: bytes, *, now: datetime) -> tuple[Item, ...]:
         )
         for number, facts in enumerate(found)
     )
+
+
+def _message_id(message: EmailMessage) -> str:
+    """The name of a report: a copy of it that came by another way has the same, where its bytes may differ."""
+    try:
+        return _one_line(message.get("Message-ID"))
+    except Exception:
+        # There are some over which the standard library's parser falls.
+        return ""
 
 
 def _named(name: str) -> str:
@@ -137,7 +149,12 @@ def _complaint(
 
 
 def _event(type_: str, at: datetime, **data: Any) -> dict[str, Any]:
-    return {"type": type_, "timestamp": at.astimezone(UTC).isoformat(), "data": data}
+    # A name that is too long names nothing of ours (`reading`).
+    told = {
+        name: None if isinstance(value, str) and len(value) > LONGEST_MESSAGE_ID else value
+        for name, value in data.items()
+    }
+    return {"type": type_, "timestamp": at.astimezone(UTC).isoformat(), "data": told}
 
 
 def _fields_of(part: EmailMessage) -> Message[Any, Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reference_sender.events.kinds import Happened, Kind
 from reference_sender.events.reading import read
-from reference_sender.events.reports import items_in
+from reference_sender.events.reports import MOST_KEPT, items_in
 from simulator.provider.events import events_of
 from simulator.provider.fate import Destiny, Fate
 from simulator.provider.message import Dsn, DsnRecipient
@@ -197,3 +197,35 @@ def test_a_message_id_that_no_database_stores_still_makes_a_name(odd: bytes) -> 
     items = items_in(POSTFIX.replace(b"Message-Id: <", b"Message-Id: <" + odd), now=NOW)
     assert len({each.event_id for each in items}) == 2
     assert all(each.event_id.isprintable() and each.event_id.startswith("mail:") for each in items)
+
+
+@pytest.mark.parametrize("odd", [b"<\\\\@", b"<a?=@[", b"<,),[", b"<\\@[=?utf-8?q?"])
+def test_a_message_id_that_no_parser_reads_still_makes_a_name(odd: bytes) -> None:
+    """The standard library falls over each of them; a mail server heard 500, and the report was lost."""
+    head, _, rest = POSTFIX.partition(b"Message-Id: ")
+    items = items_in(head + b"Message-Id: " + odd + b"\n" + rest.partition(b"\n")[2], now=NOW)
+    assert [json.loads(item.raw)["data"]["recipient"] for item in items] == [
+        "Gone@example.com",
+        "full@example.com",
+    ]
+    assert len({item.event_id for item in items}) == 2
+
+
+def test_of_what_nobody_can_read_only_the_beginning_is_kept() -> None:
+    """MariaDB takes 16 MB at once: a larger one could never be kept, and in a Maildir all others would wait behind it."""
+    raw = b"Subject: a film\n\n" + b"x" * MOST_KEPT
+    items = items_in(raw, now=NOW)
+    assert [item.raw for item in items] == [raw[:MOST_KEPT]]
+    assert items[0].event_id != items_in(raw + b"y", now=NOW)[0].event_id
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("provider_id", b"5.1.1\n"), ("recipient", b"rfc822;Gone"), ("message_id", b"<aa.v1")]
+)
+def test_a_name_without_an_end_is_none(name: str, place: bytes) -> None:
+    """It names nothing of ours, and kept it would be as large as it likes."""
+    long = b"Final-Log-ID: " if name == "provider_id" else b""
+    report = POSTFIX.replace(place, place + long + b"x" * 100_000 + (b"\n" if long else b""))
+    items = items_in(report, now=NOW)
+    assert [len(item.raw) < 2_000 for item in items] == [True, True]
+    assert json.loads(items[0].raw)["data"][name] is None
