@@ -169,6 +169,14 @@ def check_name(name: str | None, what: str, *, most: int = 255) -> None:
     _refuse(_CONTROL, name, what, "a control character")
 
 
+def check_moment(moment: datetime | None, what: str) -> None:
+    """Raise InvalidMail for a time of which nobody can say which moment it is."""
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidMail(
+            f"{what} is {moment.isoformat()}, which has no time zone; give it one, like datetime.now(UTC)"
+        )
+
+
 def idempotency_key_for(event_key: str, recipient: str) -> str:
     """The key the provider sees for this (event, recipient): the same in every attempt, for ever.
 

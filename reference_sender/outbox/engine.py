@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from reference_sender.outbox.schema import outgoing_email
+from reference_sender.outbox.trouble import is_read_only
 
 #: What a URL may begin with → SQLAlchemy's dialect and driver. MariaDB is spoken to as MySQL: the words are the same.
 _DRIVERS = {
@@ -114,6 +115,7 @@ def open_engine(url: str) -> Engine:
         _set_up_sqlite(engine)
     else:
         _lose_patience(engine)
+        _leave_standbys(engine)
     return engine
 
 
@@ -319,6 +321,20 @@ def _lose_patience(engine: Engine) -> None:
 
     # The dialect's own place for it, as in `_set_up_sqlite`.
     engine.dialect.connect = connected  # type: ignore[method-assign] # ours
+
+
+def _leave_standbys(engine: Engine) -> None:
+    """Have a connection over which nothing can be written count as broken, so that the next one is made anew.
+
+    After a failover it may lead to what is a standby now. It answers every look, so it would stay in the pool for ever.
+    """
+    breaks = engine.dialect.is_disconnect
+
+    def broken(error: Any, connection: Any, cursor: Any) -> bool:
+        return is_read_only(error) or breaks(error, connection, cursor)
+
+    # The dialect's own place for it, as in `_set_up_sqlite`.
+    engine.dialect.is_disconnect = broken  # type: ignore[method-assign, assignment] # ours
 
 
 #: How drivers say that they have waited long enough: psycopg, PyMySQL.

@@ -20,6 +20,7 @@ from reference_sender.message import (
     Mail,
     Mailbox,
     check_event_key,
+    check_moment,
     check_name,
     idempotency_key_for,
     message_id_for,
@@ -88,13 +89,15 @@ class Manner:
         object.__setattr__(self, "mail_class", MailClass(self.mail_class))  # also where it came as a text
 
     def check(self, key: str) -> None:
-        """Raise `InvalidMail` for names that are none, a priority beyond its column, and a mail that would wait for itself."""
+        """Raise `InvalidMail` for names that are none, a priority beyond its column, times without a zone, and a mail that would wait for itself."""
         if self.priority is not None and not LEAST_PRIORITY <= self.priority <= MOST_PRIORITY:
             raise InvalidMail(
                 f"priority is {self.priority}; it must be from {LEAST_PRIORITY} to {MOST_PRIORITY}"
             )
         for what, name in (("depends_on", self.depends_on), ("ordering_key", self.ordering_key)):
             check_name(name, what)
+        for what, moment in (("expires_at", self.expires_at), ("not_before", self.not_before)):
+            check_moment(moment, what)
         check_name(self.slot, "slot")
         check_name(self.campaign, "campaign", most=80)
         if self.depends_on == key:
@@ -204,6 +207,7 @@ def rows_and_contents(
 ) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
     """One row per recipient, and the contents of attachments that they name, by digest."""
     check_event_key(key)
+    check_moment(now, "now")
     check_name(template, "the name of the template")
     manner = manner or Manner()
     manner.check(key)

@@ -51,6 +51,8 @@ MYSQL: Mapping[int, Trouble] = {
     1021: Trouble.LATER,  # disk full
     1114: Trouble.LATER,  # the table is full
     1290: Trouble.LATER,  # the server is read-only
+    1792: Trouble.LATER,  # the transaction is
+    1836: Trouble.LATER,  # the server is in read-only mode
     1053: Trouble.UNSURE,  # server shutdown in progress
     1927: Trouble.UNSURE,  # connection was killed
     2003: Trouble.LATER,  # cannot connect
@@ -71,6 +73,8 @@ SQLITE: Mapping[int, Trouble] = {
     14: Trouble.LATER,  # SQLITE_CANTOPEN
     15: Trouble.LATER,  # SQLITE_PROTOCOL: locks of the WAL
 }
+#: Who says so may be a standby by now, or not be one any more: another connection may lead elsewhere.
+READ_ONLY = frozenset({"25006", 1290, 1792, 1836})
 _BUSY_SNAPSHOT = 517  # somebody else wrote between our read and our write: SQLITE_BUSY | 2 << 8
 
 
@@ -93,6 +97,12 @@ def trouble_of(error: DBAPIError) -> Trouble:
             return Trouble.UNSURE if _is_operational(original) else Trouble.OURS
         return POSTGRESQL.get(state) or POSTGRESQL.get(state[:2], Trouble.OURS)
     return Trouble.OURS
+
+
+def is_read_only(original: BaseException) -> bool:
+    """Whether a driver's error says that nothing can be written over this connection."""
+    arguments = getattr(original, "args", ())
+    return getattr(original, "sqlstate", None) in READ_ONLY or bool(arguments and arguments[0] in READ_ONLY)
 
 
 def _is_operational(error: object) -> bool:

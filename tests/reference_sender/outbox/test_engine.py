@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy.exc import DBAPIError
 
 from reference_sender.outbox.engine import (
     CONNECT_S,
@@ -194,6 +195,31 @@ def test_who_is_in_may_wait_for_an_answer_for_longer(kind: str, least_s: int, tm
         with engine.connect() as connection:
             connection.exec_driver_sql(f"SELECT {sleep}({least_s}.2)").all()
         engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("kind", "read_only"),
+    [
+        ("postgresql", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"),
+        ("mysql", "SET SESSION TRANSACTION READ ONLY"),
+    ],
+)
+def test_a_connection_that_may_only_read_is_left_for_another_one(
+    kind: str, read_only: str, tmp_path: Path
+) -> None:
+    """After a failover it leads to what is a standby now, and would do so for as long as it stays in the pool."""
+    with database(kind, tmp_path) as url:
+        store = Store(open_engine(url))
+        store.create()
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql(read_only)
+            connection.commit()
+        with pytest.raises(DBAPIError):
+            store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)
+        with store.engine.begin() as connection:
+            enqueue(connection, MAIL, key="a", now=NOW)
+        assert len(store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)) == 1
+        store.engine.dispose()
 
 
 def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:

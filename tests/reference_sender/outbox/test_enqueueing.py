@@ -11,6 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from reference_sender.clock import SystemClock
+from reference_sender.message import InvalidMail
 from reference_sender.outbox.store import Store, enqueue
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.samples import MAIL, NOW
@@ -28,6 +29,14 @@ def test_each_recipient_gets_a_row_of_its_own_from_one_insert(store: Store) -> N
         done = enqueue(connection, mail, key="order-1", now=NOW)
     assert (statements.count("INSERT"), statements.count("SELECT")) == (1, 2)
     assert len(set(done.idempotency_keys)) == len(set(done.message_ids)) == len(set(done.ids)) == 2
+
+
+@pytest.mark.parametrize("what", ["now", "expires_at", "not_before"])
+def test_a_time_without_a_zone_is_refused_with_one_sentence(store: Store, what: str) -> None:
+    """Nobody could say which moment it is, and an hour of each year comes twice."""
+    naive: dict[str, Any] = {"now": NOW} | {what: NOW.replace(tzinfo=None)}
+    with store.engine.begin() as connection, pytest.raises(InvalidMail, match=f"^{what} .* has no time zone"):
+        enqueue(connection, MAIL, key="order-1", **naive)
 
 
 def test_an_orm_session_will_do(store: Store) -> None:

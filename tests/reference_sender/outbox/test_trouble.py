@@ -48,6 +48,15 @@ def of_sqlite(code: int) -> sqlite3.OperationalError:
         (pymysql.err.OperationalError(1213, "Deadlock found"), Trouble.AT_ONCE),
         (pymysql.err.OperationalError(1020, "Record has changed"), Trouble.AT_ONCE),
         (pymysql.err.OperationalError(1205, "Lock wait timeout exceeded"), Trouble.LATER),
+        (
+            pymysql.err.OperationalError(1290, "The MySQL server is running with the --read-only option"),
+            Trouble.LATER,
+        ),
+        (
+            pymysql.err.OperationalError(1792, "Cannot execute statement in a READ ONLY transaction"),
+            Trouble.LATER,
+        ),
+        (pymysql.err.OperationalError(1836, "Running in read-only mode"), Trouble.LATER),
         (pymysql.err.OperationalError(2013, "Lost connection"), Trouble.UNSURE),
         (pymysql.err.IntegrityError(1062, "Duplicate entry"), Trouble.OURS),
         (pymysql.err.InterfaceError(0, ""), Trouble.UNSURE),
