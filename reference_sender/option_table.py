@@ -87,6 +87,13 @@ OPTIONS: tuple[Option, ...] = (
         default=1,
     ),
     Option(
+        name="batch_octets",
+        envvar="OUTBOX_BATCH_OCTETS",
+        help="So many octets of mails go in one such request at most, which is a third larger; one mail may have more.",
+        kind=int,
+        default=8 * 1024 * 1024,
+    ),
+    Option(
         name="provider_batch_path",
         envvar="PROVIDER_BATCH_PATH",
         help="The path that takes several mails.",

@@ -64,6 +64,7 @@ class Options:
     smtp_password: str | None = field(repr=False)
     smtp_tls: str
     batch: int
+    batch_octets: int
     provider_batch_path: str
     metrics: tuple[str, int] | None
     health_s: float
@@ -165,6 +166,7 @@ def _options_of_one(
         smtp_password=told["smtp_password"],
         smtp_tls=told["smtp_tls"],
         batch=_batch(told["batch"], wire, chosen.get("concurrency")),
+        batch_octets=_batch_octets(told["batch_octets"]),
         provider_batch_path=told["provider_batch_path"],
         metrics=None if told["metrics"] is None else _place(told["metrics"]),
         health_s=_positive("OUTBOX_HEALTH_S", told["health_s"]),
@@ -200,6 +202,15 @@ def _batch(most: int, wire: Wire, concurrency: int | None) -> int:
         raise InvalidSettings(
             f"OUTBOX_BATCH is {most}; it must be at least 1 and at most OUTBOX_CONCURRENCY ({at_a_time}), "
             "because more mails than that are never under way at a time"
+        )
+    return most
+
+
+def _batch_octets(most: int) -> int:
+    if most < 1:
+        raise InvalidSettings(
+            f"OUTBOX_BATCH_OCTETS is {most}; it must be at least 1, and three quarters of what a request to the provider "
+            "may have"
         )
     return most
 

@@ -63,7 +63,12 @@ def _batches(options: Options) -> ClosableTransport:
 
     settings = options.settings
     return GatheringTransport(
-        HttpBatchTransport(_http_options(options), most=options.batch, path=options.provider_batch_path),
+        HttpBatchTransport(
+            _http_options(options),
+            most=options.batch,
+            most_octets=options.batch_octets,
+            path=options.provider_batch_path,
+        ),
         refuses=lambda evidence: is_about_one(classify(evidence)),
         patience_s=settings.lease_s - settings.total_timeout_s,
     )

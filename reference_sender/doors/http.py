@@ -29,9 +29,10 @@ from reference_sender.events.signature import NotGenuine, Scheme, verify
 from reference_sender.log import Log, cause_of, quiet
 
 SOURCE = "webhook"
-#: How long a provider is asked to wait while the database is away, in seconds.
+#: How long a provider is asked to wait while the database is away, in seconds. Few heed it: most repeat by a plan of their own.
 RETRY_AFTER_S = 30
 #: How long a body may take to come, in seconds: who drips bytes holds no place for ever.
+#: Providers send theirs in one go, and the largest that is taken by default needs no more than 35 kB/s for that.
 BODY_S = 30.0
 
 

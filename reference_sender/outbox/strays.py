@@ -29,7 +29,8 @@ from reference_sender.outbox.transactions import record_of
 from reference_sender.outbox.unreadable import NoTime, no_times
 from reference_sender.policy.routes import Mine
 
-#: So often the rows that are `pending` are gone through, in seconds.
+#: So often the rows that are `pending` are gone through, in seconds. No row gets here by what the program does, and
+#: parking it ends no hurry: a person has to look next.
 LOOK_S = 300.0
 #: So many are parked in one transaction.
 AT_ONCE = 1_000

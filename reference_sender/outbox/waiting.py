@@ -31,9 +31,10 @@ from reference_sender.outbox.rows import AT, IDS, in_state, spelled, spelled_all
 from reference_sender.outbox.schema import ordering_lane, outgoing_email
 from reference_sender.policy.bars import AFTER_DEPENDENCY
 
-#: The longest wait for another mail, in seconds, of a mail that has no end of its own.
+#: The longest wait for another mail, in seconds, of a mail that has no end of its own. Whoever enqueues one that must wait
+#: longer, or not as long, says when it expires: that is a fact of the mail, not of the program.
 HOLD_S = 2 * 86_400.0
-#: So often is looked who may go, in seconds.
+#: So often is looked who may go, in seconds. Who settles an ordered mail does not wait for it.
 LOOK_S = 1.0
 #: So many are let through at a time.
 _AT_ONCE = 1_000
@@ -141,8 +142,7 @@ def _let_go(connection: Connection, ids: Sequence[Any], now: datetime) -> int:
 
 def hold_until(now: datetime, expires_at: datetime | None) -> datetime:
     """Until when a mail waits for another one."""
-    longest = now + timedelta(seconds=HOLD_S)
-    return longest if expires_at is None else min(expires_at, longest)
+    return now + timedelta(seconds=HOLD_S) if expires_at is None else expires_at
 
 
 def enter_lane(connection: Connection, ordering_key: str, now: datetime) -> bool:

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from reference_sender.life import Parcel
 from reference_sender.policy.evidence import Evidence, Outcome, Refused, Unknown
 
-#: A request is not made larger than this by a further mail, in octets of the mails themselves.
-MOST_OCTETS = 8 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEvidence:
@@ -27,16 +24,16 @@ class BatchEvidence:
     """The place of the mail that the provider named as the reason of a refusal of the whole."""
 
 
-def together(parcels: Sequence[Parcel], most: int) -> list[tuple[Parcel, ...]]:
+def together(parcels: Sequence[Parcel], most: int, most_octets: int) -> list[tuple[Parcel, ...]]:
     """Sort claimed mails into requests of at most `most` mails of one class, in the order they came.
 
-    A mail that was in doubt before goes alone: what is said of it must not depend on others.
+    No further mail makes a request larger than `most_octets`, counted in those of the mails themselves. A mail that was in doubt before goes alone: what is said of it must not depend on others.
     """
     groups: list[list[Parcel]] = []
     open_groups: dict[str, list[Parcel]] = {}
     for parcel in parcels:
         group = open_groups.get(parcel.mail_class)
-        full = group is None or len(group) >= most or _octets(group) + len(parcel.raw) > MOST_OCTETS
+        full = group is None or len(group) >= most or _octets(group) + len(parcel.raw) > most_octets
         if parcel.doubted:
             groups.append([parcel])
         elif full:

@@ -15,6 +15,8 @@ from reference_sender.life import Docket, State
 from reference_sender.policy.decision import Decision
 
 #: An event that cannot be placed yet is looked at again after as long as it has waited already, between these seconds.
+#: How long in all is an option (`patience_s`). Nobody needs the looks between them more often: a mail that settles in the
+#: first minutes is found within twice its time, and what is late by hours is heard a quarter of an hour later.
 SOONEST_S = 1.0
 LATEST_S = 900.0
 

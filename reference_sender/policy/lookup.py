@@ -14,7 +14,8 @@ from reference_sender.life import FINAL, Docket, State
 from reference_sender.policy.decision import Decision, Doubt
 from reference_sender.policy.settings import Policy, Settings
 
-# A parked row is looked at again now and then: somebody may have changed the policy or added a look-up.
+# A parked row is looked at again now and then: somebody may have changed the policy or added a look-up. It waits for a
+# person anyway, who can requeue it at once, so an hour more or less is nobody's trouble.
 PARKED_LOOK_S = 3_600.0
 
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: So often a mail is lost together with others; then it is a suspect. One loss happens to many: somebody turned a
-#: machine off.
+#: machine off. Where machines go so often that innocent mails are lost twice, what hurts is how long they go alone, and
+#: that is an option (`suspect_alone_s`); a third loss would only cost everybody around a killer one more.
 LOST_TOGETHER = 2
 
 

@@ -25,6 +25,7 @@ class BatchTransport(Protocol):
     """A wire that takes several mails at once."""
 
     most: int
+    most_octets: int
 
     async def send_batch(
         self,
@@ -94,7 +95,8 @@ class GatheringTransport:
         # Who was called off meanwhile must not be sent: nobody would hear the answer.
         waiting = {each.parcel.id: each for each in self._gathered if not each.answer.done()}
         self._gathered = []
-        for parcels in together([each.parcel for each in waiting.values()], self._inner.most):
+        parcels_given = [each.parcel for each in waiting.values()]
+        for parcels in together(parcels_given, self._inner.most, self._inner.most_octets):
             task = asyncio.create_task(self._hand_over([waiting[parcel.id] for parcel in parcels]))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)

@@ -24,6 +24,8 @@ from reference_sender.policy.evidence import Evidence, Phase, Wire
 from reference_sender.policy.lookup import Found, LookedUp, NotFound, Unavailable
 
 _CHUNK_OCTETS = 64 * 1024
+#: A thousand times what an answer about one mail has, and enough for those about a batch, which has no more mails than are
+#: under way at a time. It only keeps a broken provider from filling our memory.
 _MAX_ANSWER_OCTETS = 1024 * 1024
 _KEPT_ANSWER_CHARS = 2_000
 #: States in which a look-up says that a mail was not taken.

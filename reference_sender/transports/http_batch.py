@@ -56,10 +56,14 @@ class HttpBatchTransport(HttpTransport):
     what it was told at the other.
     """
 
-    def __init__(self, options: HttpOptions, *, most: int, path: str = "/v1/emails/batch") -> None:
+    def __init__(
+        self, options: HttpOptions, *, most: int, most_octets: int, path: str = "/v1/emails/batch"
+    ) -> None:
         super().__init__(options)
         self.most = most
         """So many mails go together at most."""
+        self.most_octets = most_octets
+        """And so many octets of mails; one alone may have more."""
         self._batch_url = options.url.rstrip("/") + path
 
     async def send(

@@ -32,7 +32,8 @@ _CHUNK_OCTETS = 64 * 1024
 #: So long is waited for the reply to QUIT, in seconds.
 _GOODBYE_S = 2.0
 
-# The least a client must wait, per command (RFC 5321 section 4.5.3.2). read_timeout_s can only make them shorter.
+# The least a client must wait, per command (RFC 5321 section 4.5.3.2). read_timeout_s can only make them shorter: no server
+# may count on more, and whoever waits longer keeps a lease and a connection for one that is gone.
 DEADLINES_S: dict[Phase, float] = {
     Phase.GREETING: 300.0,
     Phase.EHLO: 300.0,

@@ -49,6 +49,7 @@ def test_a_contradiction_is_one_sentence(environment: dict[str, str], word: str)
         ({"batch": 0}, "OUTBOX_BATCH is 0; it must be at least 1"),
         ({"batch": 9}, r"OUTBOX_BATCH is 9; .* at most OUTBOX_CONCURRENCY \(8\)"),
         ({"batch": 2, "transport": "smtp"}, "SMTP has no batches"),
+        ({"batch_octets": 0}, "OUTBOX_BATCH_OCTETS is 0; it must be at least 1"),
         ({"provider_batch_path": "v1"}, "PROVIDER_BATCH_PATH is 'v1'; it must begin with /"),
         ({"smtp_port": 0}, "SMTP_PORT is 0; it must be between 1 and 65535"),
         ({"smtp_port": 65_536}, "SMTP_PORT is 65536"),

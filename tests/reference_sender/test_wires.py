@@ -70,3 +70,25 @@ def test_a_refusal_of_a_whole_request_that_may_be_about_one_mail_hits_that_mail_
             await transport.close()
 
     assert asyncio.run(steps()) == [yes, yes, no, yes]
+
+
+def test_a_request_has_as_many_octets_as_the_options_let_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    async def answer(_: object, parcels: Sequence[Parcel], **__: object) -> BatchEvidence:
+        sizes.append(len(parcels))
+        yes = Evidence(wire=Wire.HTTP, phase=Phase.SENT, code=200, provider_id="m1")
+        return BatchEvidence(items=(yes,) * len(parcels), whole=True)
+
+    monkeypatch.setattr(HttpBatchTransport, "send_batch", answer)
+
+    async def steps() -> None:
+        transport = transport_of(options_from(URL | {"batch": 4, "batch_octets": 250}))
+        mails = [parcel(b"x" * 100, id=number) for number in range(4)]
+        await asyncio.gather(
+            *(transport.send(each, key=f"key {each.id}", point_of_no_return=go_on) for each in mails)
+        )
+        await transport.close()
+
+    asyncio.run(steps())
+    assert sizes == [2, 2]

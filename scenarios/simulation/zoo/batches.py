@@ -17,7 +17,7 @@ class OneForAll:
 
     def __init__(self, inner: BatchTransport) -> None:
         self._inner = inner
-        self.most = inner.most
+        self.most, self.most_octets = inner.most, inner.most_octets
 
     async def send_batch(self, parcels: Sequence[Any], *, keys: Sequence[str], **more: Any) -> BatchEvidence:
         seen = await self._inner.send_batch(parcels, keys=keys, **more)

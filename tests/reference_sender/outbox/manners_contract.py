@@ -212,6 +212,11 @@ class MannersContract:
         assert outbox.claim(HOLD_S - 1) == []
         assert [each.bar for each in outbox.claim(HOLD_S)] == [Bar.OVERSLEPT]
 
+    def test_with_an_end_of_its_own_it_waits_until_then(self, outbox: Any) -> None:
+        outbox.put("welcome", depends_on="verification", expires_at=NOW + timedelta(seconds=3 * HOLD_S))
+        assert outbox.claim(3 * HOLD_S - 1) == []
+        assert [each.bar for each in outbox.claim(3 * HOLD_S)] == [Bar.OVERSLEPT]
+
     def test_a_mail_that_would_wait_for_itself_is_refused(self, outbox: Any) -> None:
         with pytest.raises(InvalidMail, match="the mail itself"):
             outbox.put("welcome", depends_on="welcome")

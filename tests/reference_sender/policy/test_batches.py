@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_sender.policy.batches import MOST_OCTETS, apart, is_about_one, together
+from reference_sender.policy.batches import apart, is_about_one, together
 from reference_sender.policy.evidence import Accepted, Refused, TryLater, Unknown
 from tests.reference_sender.samples import NOW, parcel
 
@@ -14,9 +14,13 @@ def numbers(groups: object) -> list[list[int]]:
     return [[each.id for each in group] for group in groups]  # type: ignore[attr-defined] # groups of parcels
 
 
+#: More than all mails here have together.
+AMPLE = 1_000_000
+
+
 def test_mails_of_one_class_go_together_in_their_order() -> None:
     parcels = [parcel(id=n, mail_class="notice" if n % 2 else "newsletter") for n in range(6)]
-    assert numbers(together(parcels, 2)) == [[0, 2], [1, 3], [4], [5]]
+    assert numbers(together(parcels, 2, AMPLE)) == [[0, 2], [1, 3], [4], [5]]
 
 
 def test_what_may_be_about_one_mail_is_looked_for_and_what_is_about_the_provider_is_not() -> None:
@@ -29,18 +33,20 @@ def test_what_may_be_about_one_mail_is_looked_for_and_what_is_about_the_provider
 
 def test_a_mail_in_doubt_goes_alone() -> None:
     parcels = [parcel(id=1), parcel(id=2, doubted_at=NOW), parcel(id=3)]
-    assert numbers(together(parcels, 10)) == [[1, 3], [2]]
+    assert numbers(together(parcels, 10, AMPLE)) == [[1, 3], [2]]
 
 
 def test_a_request_does_not_grow_beyond_its_size() -> None:
-    big = b"x" * (MOST_OCTETS // 2 + 1)
-    assert numbers(together([parcel(id=n, raw=big) for n in range(3)], 10)) == [[0], [1], [2]]
+    parcels = [parcel(id=n, raw=b"x" * 501) for n in range(3)]
+    assert numbers(together(parcels, 10, 1_000)) == [[0], [1], [2]]
+    assert numbers(together(parcels, 10, 1_002)) == [[0, 1], [2]]
+    assert numbers(together(parcels, 10, 1)) == [[0], [1], [2]], "one alone goes, however large it is"
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=30), st.integers(1, 7))
 def test_everybody_is_in_exactly_one_request(classes: list[str], most: int) -> None:
     parcels = [parcel(id=n, mail_class=kind) for n, kind in enumerate(classes)]
-    groups = together(parcels, most)
+    groups = together(parcels, most, AMPLE)
     assert sorted(each.id for group in groups for each in group) == list(range(len(classes)))
     assert all(1 <= len(group) <= most for group in groups)
     assert all(len({each.mail_class for each in group}) == 1 for group in groups)

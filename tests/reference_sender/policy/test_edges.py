@@ -14,7 +14,7 @@ from reference_sender.life import Bar, State
 from reference_sender.message import InvalidMail
 from reference_sender.policy import gate
 from reference_sender.policy.bars import BARRED
-from reference_sender.policy.batches import MOST_OCTETS, together
+from reference_sender.policy.batches import together
 from reference_sender.policy.breaker import (
     CLOSED,
     Breaker,
@@ -334,11 +334,11 @@ def test_whose_doubt_it_is(provider: str | None, mine: bool, nobodys: bool) -> N
 
 
 def test_a_request_is_filled_to_the_last_octet() -> None:
-    half = b"x" * (MOST_OCTETS // 2)
+    half = b"x" * 50
     one, two = parcel(half, id=1), parcel(half, id=2)
-    assert together([one, two], 10) == [(one, two)]
+    assert together([one, two], 10, 100) == [(one, two)]
     more = parcel(half + b"x", id=2)
-    assert together([one, more], 10) == [(one,), (more,)]
+    assert together([one, more], 10, 100) == [(one,), (more,)]
 
 
 def test_what_is_no_address_is_said_to_be_none() -> None:

@@ -23,8 +23,10 @@ def yes(each: Parcel) -> Evidence:
 class FakeWire:
     """A wire that refuses every request with one of these mails in it, as a whole, and remembers who went together."""
 
-    def __init__(self, *bad: int, most: int = 100, names_it: bool = False) -> None:
-        self.bad, self.most, self.names_it = bad, most, names_it
+    def __init__(
+        self, *bad: int, most: int = 100, most_octets: int = 1_000_000, names_it: bool = False
+    ) -> None:
+        self.bad, self.most, self.most_octets, self.names_it = bad, most, most_octets, names_it
         self.requests: list[list[int]] = []
         self.closed = False
 
@@ -91,6 +93,12 @@ def test_a_request_holds_no_more_than_it_may_and_one_class() -> None:
     wire = FakeWire(most=2)
     hand_over(wire, [*parcels(3), parcel(id=3, mail_class="code"), parcel(id=4, doubted_at=NOW)])
     assert sorted(wire.requests) == [[0, 1], [2], [3], [4]]
+
+
+def test_a_request_holds_no_more_octets_than_it_may() -> None:
+    wire = FakeWire(most_octets=250)
+    hand_over(wire, parcels(5, raw=b"x" * 100))
+    assert wire.requests == [[0, 1], [2, 3], [4]]
 
 
 def test_the_bad_one_is_found_and_the_others_are_sent_once() -> None:

@@ -118,7 +118,7 @@ def test_a_refusal_of_the_whole_is_no_mails_refusal() -> None:
 def exchange(script: Script, go: Any = go_on) -> BatchEvidence:
     async def run() -> BatchEvidence:
         async with serving(script) as port:
-            transport = HttpBatchTransport(options(port), most=100)
+            transport = HttpBatchTransport(options(port), most=100, most_octets=1_000_000)
             try:
                 keys = [each.idempotency_key for each in PARCELS]
                 return await transport.send_batch(PARCELS, keys=keys, point_of_no_return=go)
@@ -174,7 +174,7 @@ def test_a_mail_alone_goes_to_the_same_door() -> None:
 
     async def run() -> Evidence:
         async with serving(script) as port:
-            transport = HttpBatchTransport(options(port), most=100)
+            transport = HttpBatchTransport(options(port), most=100, most_octets=1_000_000)
             try:
                 return await transport.send(PARCELS[0], key="k0", point_of_no_return=go_on)
             finally:
