@@ -73,6 +73,7 @@ HTTP_FIRST_DIGIT: dict[int, Outcome] = {
 
 _TOO_FAST = TryLater(reason="the provider says that we are too fast", channel=True, throttled=True)
 _QUOTA = TryLater(reason="the quota at the provider is used up", channel=True, throttled=True)
+_ACCOUNT = TryLater(reason="the provider lets this account send nothing", channel=True, lasting=True)
 _IN_FLIGHT = TryLater(reason="an earlier request with this key is still in flight", doubt=True)
 # A 4xx again says that the request is wrong, though not whether the mail was taken: it is looked up, never repeated.
 _OTHER_BYTES = Unknown(
@@ -111,6 +112,15 @@ HTTP_PROBLEMS: dict[str, Outcome] = {
             *("rate_limited", "rate_limit_exceeded", "rate_exceeded", "too_many_requests", "limit_exceeded"),
             *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
             *("TooManyRequestsException", "ACCOUNT_THROTTLED", "RequestLimitExceeded", "SlowDown"),
+        ),
+    ),
+    # Of the account, not of the mail, under a 400 as Amazon has it: the queue must outlive it.
+    **_named(
+        _ACCOUNT,
+        (
+            *("AccountSuspendedException", "SendingPausedException", "AccountSendingPausedException"),
+            *("ConfigurationSetSendingPausedException", "ACCOUNT_SUSPENDED", "ACCOUNT_SENDING_PAUSED"),
+            *("CONFIGURATION_SET_SENDING_PAUSED", "account_under_validation", "not_enough_credits"),
         ),
     ),
     **_named(

@@ -33,13 +33,13 @@ def pause_s(
 ) -> float:
     """Seconds for which nobody should come to this provider; 0: it said nothing of the kind.
 
-    `throttles` counts how often in a row it has called us too fast without naming a time: then the pause begins at
-    `base_s` and doubles up to `cap_s`. A time that it names counts up to `most_s`.
+    `throttles` counts how often in a row it has called us too fast without naming a time, or with one that is over: then
+    the pause begins at `base_s` and doubles up to `cap_s`. A time that it names counts up to `most_s`.
     """
     pause = used_up_s(evidence.limits, now, most_s=most_s)
     if isinstance(outcome, TryLater) and outcome.channel:
         named = parse_retry_after(evidence.retry_after, now, most_s=most_s)
-        if named is None and outcome.throttled and pause == 0.0:
+        if not named and outcome.throttled and pause == 0.0:
             named = min(cap_s, base_s * 2.0 ** min(max(throttles, 0), 60))
         pause = max(pause, named or 0.0)
     return pause

@@ -73,6 +73,10 @@ def verdict(evidence: Evidence) -> str:
         (403, {"problem": "Too-Many-Requests"}, FAST),
         (400, {"problem": "daily_quota_exceeded"}, FAST),
         (422, {"problem": "rate_limited"}, FAST),
+        # The account in the clothes of the mail.
+        (400, {"problem": "SendingPausedException"}, CHANNEL),
+        (400, {"problem": "ACCOUNT_SUSPENDED"}, CHANNEL),
+        (400, {"problem": "account_under_validation"}, CHANNEL),
         (400, {"problem": "invalid_request"}, "refused"),
         # The kinds of 409: under way, done, other bytes.
         (409, {"problem": "concurrent_idempotent_requests"}, DOUBT),

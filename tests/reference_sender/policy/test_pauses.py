@@ -63,6 +63,11 @@ def test_whatever_stands_there_is_a_pause_of_at_most_a_day(fields: list[tuple[st
         (429, None, 1, 4),
         (429, None, 9, 60),
         (429, "garbage", 0, 2),
+        # Or one that is over: whoever came back at once would be too fast again, with the whole queue.
+        (429, "0", 0, 2),
+        (429, "0", 1, 4),
+        (429, format_datetime(NOW - timedelta(minutes=5), usegmt=True), 2, 8),
+        (503, "0", 0, 0),
         # Down without a word is the breaker's business.
         (503, None, 0, 0),
         # About one mail only.
