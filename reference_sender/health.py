@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+#: A loop may miss so many of its turns before its silence means something.
+TURNS = 10
+
 
 class Pulse:
     """When a loop last came back from a look."""
@@ -34,6 +37,11 @@ class Watched:
 
     pulse: Pulse
     patience_s: float
+
+    @classmethod
+    def every(cls, turn_s: float, monotonic: Callable[[], float], *, least_s: float) -> Watched:
+        """Watch one that means to look every `turn_s`: it may be silent for `least_s`, or for `TURNS` of its turns."""
+        return cls(pulse=Pulse(monotonic), patience_s=max(least_s, TURNS * turn_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

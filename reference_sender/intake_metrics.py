@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.exposition import generate_latest
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client import Gauge
 
+from reference_sender.counting import Counting, Described
 from reference_sender.events.kinds import Kind
-from reference_sender.metrics import Described
 from reference_sender.policy.hearing import Fate
 
 #: What the log says when something is wrong with a door, the processor or the database behind them.
@@ -64,45 +62,32 @@ INTAKE_METRICS: tuple[Described, ...] = (
 _BY_NAME = {row.name: row for row in INTAKE_METRICS}
 
 
-class IntakeMetrics:
+class IntakeMetrics(Counting):
     """Counts what it is told as a log."""
 
     def __init__(self, seconds_since_look: Callable[[], float]) -> None:
-        self._registry = CollectorRegistry()
-        self._counters = {
-            row.name: Counter(row.name, row.says, row.labels, registry=self._registry)
-            for row in INTAKE_METRICS
-            if row.kind == "counter"
-        }
+        super().__init__(INTAKE_METRICS, trouble="outbox_intake_trouble_total", troubles=INTAKE_TROUBLE)
         look = _BY_NAME["outbox_seconds_since_event_look"]
-        Gauge(look.name, look.says, registry=self._registry).set_function(seconds_since_look)
-        # Every series that an alarm looks at is there from the first moment: an increase from nowhere is none.
+        Gauge(look.name, look.says, registry=self.registry).set_function(seconds_since_look)
+        # As with trouble: these series are there from the first moment, too.
         for answer in ANSWERS:
-            self._counters["outbox_webhook_requests_total"].labels(answer)
-        for event in INTAKE_TROUBLE:
-            self._counters["outbox_intake_trouble_total"].labels(event)
+            self.counters["outbox_webhook_requests_total"].labels(answer)
         for source in ("webhook", "mail"):
             for told in ("new", "again"):
-                self._counters["outbox_events_received_total"].labels(source, told)
-        ProcessCollector(registry=self._registry)
-
-    def __call__(self, event: str, /, **facts: object) -> None:
-        """Hear a line of the log."""
-        if event in INTAKE_TROUBLE:
-            self._counters["outbox_intake_trouble_total"].labels(event).inc()
-        hear = _HEARS.get(event)
-        if hear is not None:
-            hear(self, facts)
-
-    def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
-        return generate_latest(self._registry)
+                self.counters["outbox_events_received_total"].labels(source, told)
+        self.hears |= {
+            "webhook": self._webhook,
+            "webhook_refused": self._refused,
+            "webhook_not_kept": self._not_kept,
+            "report": self._report,
+            "event": self._settled,
+        }
 
     def _answered(self, answer: str) -> None:
-        self._counters["outbox_webhook_requests_total"].labels(answer).inc()
+        self.counters["outbox_webhook_requests_total"].labels(answer).inc()
 
     def _kept(self, source: str, facts: Mapping[str, Any]) -> None:
-        received = self._counters["outbox_events_received_total"]
+        received = self.counters["outbox_events_received_total"]
         received.labels(source, "new").inc(facts["new"])
         # A batch that names one event twice has told it once, and once again.
         received.labels(source, "again").inc(max(facts["events"] - facts["new"], 0))
@@ -124,13 +109,4 @@ class IntakeMetrics:
         kind = facts.get("kind") or "none"
         assert facts["state"] in Fate.__members__.values(), facts
         assert kind == "none" or kind in Kind.__members__.values(), facts
-        self._counters["outbox_events_settled_total"].labels(facts["state"], kind).inc()
-
-
-_HEARS: dict[str, Callable[[IntakeMetrics, Mapping[str, Any]], None]] = {
-    "webhook": IntakeMetrics._webhook,
-    "webhook_refused": IntakeMetrics._refused,
-    "webhook_not_kept": IntakeMetrics._not_kept,
-    "report": IntakeMetrics._report,
-    "event": IntakeMetrics._settled,
-}
+        self.counters["outbox_events_settled_total"].labels(facts["state"], kind).inc()

@@ -6,15 +6,14 @@ Loaded only where `--metrics` is given. Must not hold: what is counted (`intake_
 from __future__ import annotations
 
 from reference_sender.clock import Clock
-from reference_sender.health import Health, Pulse, Watched, examine
+from reference_sender.health import Health, Watched, examine
 from reference_sender.intake_metrics import IntakeMetrics
 from reference_sender.log import Log
 from reference_sender.monitor import Monitored
 
 PROCESSOR = "processor of events"
-#: A loop may be silent for so long, in seconds, or for so many of its turns.
+#: The processor may be silent for so long, in seconds.
 PATIENCE_S = 60.0
-TURNS = 10
 
 
 class IntakeWatch(Monitored):
@@ -25,7 +24,7 @@ class IntakeWatch(Monitored):
 
     def __init__(self, *, place: tuple[str, int], turn_s: float, clock: Clock, log: Log) -> None:
         super().__init__(place, log)
-        self._watched = Watched(pulse=Pulse(clock.monotonic), patience_s=max(PATIENCE_S, TURNS * turn_s))
+        self._watched = Watched.every(turn_s, clock.monotonic, least_s=PATIENCE_S)
         self.metrics = IntakeMetrics(self._watched.pulse.seconds_since)
 
     def beat(self) -> None:

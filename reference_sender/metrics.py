@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from reference_sender import __version__
+from reference_sender.counting import Counting, Described
 from reference_sender.life import State
 from reference_sender.outbox.depths import DEEP, Depth, EventDepth
 from reference_sender.policy.breaker import Position
@@ -57,17 +56,6 @@ ENDS = (
     State.EXPIRED,
     State.SUPPRESSED,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A row of the table."""
-
-    name: str
-    kind: str
-    says: str
-    labels: tuple[str, ...] = ()
-    bounds: tuple[float, ...] = ()
 
 
 METRICS: tuple[Described, ...] = (
@@ -191,45 +179,31 @@ class Readings:
     monotonic: Callable[[], float]
 
 
-class Metrics:
+class Metrics(Counting):
     """Counts what it is told as a log, and adds what it looks up."""
 
     def __init__(self, readings: Readings) -> None:
-        self._registry = CollectorRegistry()
-        self._counters = {
-            row.name: Counter(row.name, row.says, row.labels, registry=self._registry)
-            for row in METRICS
-            if row.kind == "counter"
-        }
+        super().__init__(METRICS, trouble="outbox_trouble_total", troubles=(*TROUBLE, "late"))
         self._histograms = {
-            row.name: Histogram(row.name, row.says, row.labels, buckets=row.bounds, registry=self._registry)
+            row.name: Histogram(row.name, row.says, row.labels, buckets=row.bounds, registry=self.registry)
             for row in METRICS
             if row.kind == "histogram"
         }
-        # Every series that an alarm looks at is there from the first moment: an increase from nowhere is none.
+        # As with trouble: these series are there from the first moment, too.
         for state in ENDS:
-            self._counters["outbox_decisions_total"].labels(state.value)
-        for event in (*TROUBLE, "late"):
-            self._counters["outbox_trouble_total"].labels(event)
-        for state in ENDS:
-            self._counters["outbox_reconciled_total"].labels(state.value)
-        self._registry.register(_Lookups(readings))
-        ProcessCollector(registry=self._registry)
-
-    def __call__(self, event: str, /, **facts: object) -> None:
-        """Hear a line of the log."""
-        if event in TROUBLE:
-            self._counters["outbox_trouble_total"].labels(event).inc()
-        hear = _HEARS.get(event)
-        if hear is not None:
-            hear(self, facts)
-
-    def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
-        return generate_latest(self._registry)
+            self.counters["outbox_decisions_total"].labels(state.value)
+            self.counters["outbox_reconciled_total"].labels(state.value)
+        self.registry.register(_Lookups(readings))
+        self.hears |= {
+            "decided": self._decided,
+            # It changed nothing, but the provider was asked.
+            "late": self._attempted,
+            "reconciled": self._reconciled,
+            "parked": self._parked,
+        }
 
     def _decided(self, facts: Mapping[str, Any]) -> None:
-        self._counters["outbox_decisions_total"].labels(facts["state"]).inc()
+        self.counters["outbox_decisions_total"].labels(facts["state"]).inc()
         self._attempted(facts)
         if facts["state"] == State.ACCEPTED and facts.get("waited_s") is not None:
             self._histograms["outbox_acceptance_seconds"].observe(facts["waited_s"])
@@ -238,28 +212,15 @@ class Metrics:
         if facts.get("phase") is None:
             return  # nothing was tried
         wire = facts.get("wire", "")
-        self._counters["outbox_answers_total"].labels(wire, _code(facts.get("code"))).inc()
+        self.counters["outbox_answers_total"].labels(wire, _code(facts.get("code"))).inc()
         if facts.get("seconds") is not None:
             self._histograms["outbox_attempt_seconds"].labels(wire).observe(facts["seconds"])
 
-    def _late(self, facts: Mapping[str, Any]) -> None:
-        # It changed nothing, but the provider was asked.
-        self._counters["outbox_trouble_total"].labels("late").inc()
-        self._attempted(facts)
-
     def _reconciled(self, facts: Mapping[str, Any]) -> None:
-        self._counters["outbox_reconciled_total"].labels(facts["state"]).inc()
+        self.counters["outbox_reconciled_total"].labels(facts["state"]).inc()
 
     def _parked(self, _facts: Mapping[str, Any]) -> None:
-        self._counters["outbox_parked_total"].inc()
-
-
-_HEARS: dict[str, Callable[[Metrics, Mapping[str, Any]], None]] = {
-    "decided": Metrics._decided,
-    "late": Metrics._late,
-    "reconciled": Metrics._reconciled,
-    "parked": Metrics._parked,
-}
+        self.counters["outbox_parked_total"].inc()
 
 
 def _code(code: object) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from reference_sender.clock import Clock
-from reference_sender.health import Health, Pulse, Watched, examine
+from reference_sender.health import Health, Watched, examine
 from reference_sender.log import Log
 from reference_sender.metrics import Metrics, Readings
 from reference_sender.monitor import Monitored
@@ -20,8 +20,6 @@ from reference_sender.policy.gate import NOTHING_KNOWN, Shared
 
 WORKER = "worker"
 RECONCILER = "reconciler"
-#: A loop may miss so many of its turns before its silence means something.
-TURNS = 10
 
 
 class Store(Protocol):
@@ -77,9 +75,7 @@ class Watch(Monitored):
 
     def beat_of(self, loop: str, turn_s: float) -> Callable[[], None]:
         """What a loop calls whenever it has looked; it means to do so every `turn_s`."""
-        watched = Watched(
-            pulse=Pulse(self._clock.monotonic), patience_s=max(self._patience_s, TURNS * turn_s)
-        )
+        watched = Watched.every(turn_s, self._clock.monotonic, least_s=self._patience_s)
         self._loops[loop] = watched
         return watched.pulse.beat
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reference_sender.health import Pulse, Watched, examine
 
 
@@ -38,3 +40,8 @@ def test_a_clock_that_goes_back_is_no_negative_silence() -> None:
     pulse = Pulse(ticks)
     ticks.now -= 5
     assert pulse.seconds_since() == 0
+
+
+@pytest.mark.parametrize(("turn_s", "patience_s"), [(1.0, 60.0), (6.0, 60.0), (7.0, 70.0)])
+def test_a_loop_with_long_turns_may_be_silent_for_longer(turn_s: float, patience_s: float) -> None:
+    assert Watched.every(turn_s, lambda: 0.0, least_s=60.0).patience_s == patience_s
