@@ -16,9 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from simulator.dialects import http
 from simulator.dialects.native.answers import problem
-from simulator.servers.http.bounds import may_end
 from simulator.servers.http.glance import Glance
 from simulator.servers.http.line import HttpLine
+from simulator.servers.http.pieces import Pieces
 from simulator.servers.http.refusal import Refusal, strange_version, unreadable
 from simulator.servers.http.upgrade import onwards
 
@@ -29,8 +29,6 @@ _log = logging.getLogger(__name__)
 
 #: A request whose head is still incomplete after so many bytes is refused, and one whose body is only framing for so long.
 MAX_HEAD_BYTES = 256 * 1024
-#: Of what comes in one piece, so many places are looked at where a request that began earlier may end.
-MAX_CUTS = 256
 #: What a target may have; `httptools.parse_url` takes no more.
 MAX_TARGET_BYTES = 65_535
 _TOO_LARGE = Refusal(431, "head_too_large", f"the head of a request may have {MAX_HEAD_BYTES} bytes at most")
@@ -131,19 +129,11 @@ class Visitor(HttpToolsProtocol):
         here.add(self)
         # Which versions are served is decided here (`on_headers_complete`): the parser's list has 0.9 and 2.0, and no 1.2.
         self.parser.set_dangerous_leniencies(lenient_version=True)
-        self._piece = self._unread = b""
-        """What is being read, and what is to be read after it."""
-        self._begun = b""
-        """What was read since some request began, this piece included; empty where that is too long ago."""
-        self._is_within = False
-        """The newest request has begun, and is not here to its end."""
-        self._body_bytes = 0
-        """Of the newest request, as far as it was read."""
+        self._pieces = Pieces()
         self._refusal: Refusal | None = None
         self._closed = False
         self._deaf = False
         self._reading = _Reading.FIRST_BYTE
-        self._since = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._field_bytes = 0
@@ -184,26 +174,22 @@ class Visitor(HttpToolsProtocol):
             return
         if self._quick is not None and data.startswith(b"POST ") and self._takes_at_once(data):
             return
-        before, self._heard_body, self._unread = self._reading, False, data
-        cuts = 0
-        while self._unread:
-            if self._is_within and cuts < MAX_CUTS:
-                # So that the next request begins with a piece, and what is wrong with it can be seen.
-                cuts += 1
-                self._take_up_to(may_end(self._unread, self._left()))
-            elif self._is_within:
-                self._take_up_to(len(self._unread))
+        before, self._heard_body = self._reading, False
+        pieces = self._pieces
+        pieces.come(data)
+        while pieces.unread and not self._deaf:
+            if pieces.is_within:
+                in_head = self._reading is _Reading.HEAD
+                # Who knows its target has read its method.
+                knows_method = not in_head or bool(self.url)
+                piece = pieces.onwards(None if in_head else self.headers, knows_method=knows_method)
             else:
-                self._begun = self._piece = self._unread
-                self._unread = b""
-            super().data_received(self._piece)
-            if self._deaf:
-                # It is refused already.
-                self._piece = self._unread = self._begun = b""
-                return
-        self._piece = b""
-        if self._reading is not _Reading.HEAD:
-            self._begun = b""
+                piece = pieces.afresh()
+            super().data_received(piece)
+        pieces.done(in_line=self._reading is _Reading.HEAD and not self._deaf)
+        if self._deaf:
+            # It is refused already.
+            return
         if self._reading is _Reading.HEAD:
             # Where the head began somewhere behind a body, nobody knows how much of this piece is head.
             self._head_bytes += 0 if before is _Reading.NOTHING else len(data)
@@ -218,21 +204,6 @@ class Visitor(HttpToolsProtocol):
             if self._head_bytes > MAX_HEAD_BYTES:
                 detail = f"between and behind chunks {MAX_HEAD_BYTES} bytes may stand at most"
                 self._refuse(431, "head_too_large", detail)
-
-    def _take_up_to(self, size: int) -> None:
-        """Read on a request that began earlier: so much of what is unread."""
-        self._piece, self._unread = self._unread[:size], self._unread[size:]
-        # Who knows its target has read its method.
-        is_known = bool(self._begun) and self._reading is _Reading.HEAD and not self.url
-        self._begun = self._begun + self._piece if is_known else b""
-
-    def _left(self) -> int | None:
-        """Return how much of a body of known length is still to come. None: another body, or a head."""
-        if self._reading is _Reading.HEAD:
-            return None
-        lengths = (int(value) for name, value in self.headers if name == b"content-length")
-        length = next(lengths, None)
-        return None if length is None else length - self._body_bytes
 
     hear = data_received
     """What a sender says; under TLS that is not what comes from the wire."""
@@ -312,7 +283,7 @@ class Visitor(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._reading, self._head_bytes, self._field_bytes = _Reading.HEAD, 0, 0
-        self._is_within, self._body_bytes = True, 0
+        self._pieces.is_within, self._pieces.body_bytes = True, 0
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -352,13 +323,13 @@ class Visitor(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._heard_body = True
-        self._body_bytes += len(body)
+        self._pieces.body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         # Where another protocol is asked for, the parser is at the end with the head; we are not.
         if not self.parser.should_upgrade():
-            self._is_within = False
+            self._pieces.is_within = False
             super().on_message_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -366,7 +337,7 @@ class Visitor(HttpToolsProtocol):
         stopped = sys.exception()
         assert isinstance(stopped, httptools.HttpParserUpgrade)
         self.parser, head = onwards(self, self.headers)
-        self._unread = self._piece[stopped.args[0] :] + self._unread
+        self._pieces.give_back(stopped.args[0])
         super().data_received(head)
 
     def on_response_complete(self) -> None:
@@ -409,7 +380,7 @@ class Visitor(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn could not parse what came (it words the reason; ours has two)."""
-        self._refuse(*(self._refusal or unreadable(sys.exception(), self._begun)))
+        self._refuse(*(self._refusal or unreadable(sys.exception(), self._pieces.begun)))
 
     # --- at the door ----------------------------------------------------------------------------------
 
@@ -444,7 +415,7 @@ class Visitor(HttpToolsProtocol):
 
     def _wait_for(self, what: _Reading) -> None:
         """Look after a while whether it has come. Requests that come in one piece never get here."""
-        self._reading, self._since = what, self.loop.time()
+        self._reading = what
         self._watch = self.loop.call_later(self._patience_s(), self._look_at_the_clock)
 
     def _patience_s(self) -> float:
