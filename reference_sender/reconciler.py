@@ -141,6 +141,8 @@ class Reconciler:
             # One row that makes trouble must not keep those behind it in doubt, pass for pass.
             try:
                 resolved += await self._look_after(docket)
+                # A look-up may take its whole deadline for each: whoever comes back from one is alive.
+                self._beat()
             except Exception as error:
                 failures[docket.id] = error
         if failures and len(failures) == len(dockets):

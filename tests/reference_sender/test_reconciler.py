@@ -280,6 +280,33 @@ def test_a_row_that_makes_trouble_does_not_keep_the_others_in_doubt(store: Store
     assert sorted(world.said) == ["reconcile_failed", "reconciled"]
 
 
+def test_a_pass_over_many_beats_with_each_of_them(store: Store) -> None:
+    """A look-up that hangs takes half a minute a mail: a hundred of them were an hour of red health, and a restart each minute."""
+    beaten: list[int] = []
+    beats_seen: list[int] = []
+
+    class Slow(FakeLookup):
+        async def find(self, docket: Docket) -> LookedUp:
+            beats_seen.append(len(beaten))
+            return Unavailable(reason="timeout")
+
+    world = World(store, Policy.AT_MOST_ONCE)
+    with store.engine.begin() as connection:
+        for number in (2, 3):
+            enqueue(connection, MAIL, key=f"order-{number}", now=world.clock.now())
+    for _ in range(3):
+        world.park()
+    reconciler = Reconciler(
+        store=store,
+        settings=world.settings,
+        clock=world.clock,
+        lookup=Slow(NotFound()),
+        beat=lambda: beaten.append(1),
+    )
+    asyncio.run(reconciler.run_once())
+    assert beats_seen == [0, 1, 2]
+
+
 def test_the_loop_survives_trouble_and_ends_when_told(store: Store) -> None:
     world = World(store, Policy.AT_MOST_ONCE, FakeLookup(Found(provider_id="m1")))
     world.park()
