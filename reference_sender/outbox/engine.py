@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -317,10 +318,35 @@ def _lose_patience(engine: Engine) -> None:
             ) from error
         if url.get_backend_name() == "mysql" and "read_timeout" not in url.query:
             connection._read_timeout = None  # PyMySQL has no word for it
+        if not any(name.startswith(_OF_SILENCE) for name in url.query):
+            # PyMySQL has no word for this either, and old libraries of PostgreSQL not for all of it.
+            _ask_whether_alive(connection if url.get_backend_name() == "postgresql" else connection._sock)
         return connection
 
     # The dialect's own place for it, as in `_set_up_sqlite`.
     engine.dialect.connect = connected  # type: ignore[method-assign] # ours
+
+
+#: What options of a URL are called by which an operator says himself when silence is too long.
+_OF_SILENCE = ("keepalives", "tcp_user_timeout")
+
+#: Options of TCP and their values; not every system has all of them. 30 s of silence, then three questions, 10 s apart.
+_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+
+
+def _ask_whether_alive(line: Any) -> None:
+    """Have the kernel ask whether the server's machine is there, on this line: anything with a `fileno`.
+
+    One that lost its power says nothing more, and a worker would wait for its answer for two hours (tcp(7),
+    tcp_keepalive_time). A server that only takes its time answers for itself: that is its kernel's work.
+    """
+    with socket.socket(fileno=os.dup(line.fileno())) as own:
+        if own.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE.items():
+            if (option := getattr(socket, name, None)) is not None:
+                own.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _leave_standbys(engine: Engine) -> None:

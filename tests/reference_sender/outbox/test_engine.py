@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,6 +221,43 @@ def test_a_connection_that_may_only_read_is_left_for_another_one(
             enqueue(connection, MAIL, key="a", now=NOW)
         assert len(store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)) == 1
         store.engine.dispose()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux can be asked for all of them")
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_server_that_is_gone_without_a_word_is_noticed_within_a_minute(kind: str, tmp_path: Path) -> None:
+    """Its machine lost its power. The kernel would wait two hours for an answer, and a quarter of one for a receipt."""
+    with database(kind, tmp_path) as url:
+        engine = open_engine(url)
+        with engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            line = socket.socket(fileno=os.dup((driver if kind == "postgresql" else driver._sock).fileno()))
+            with line:
+                idle, every, times, unanswered_ms = (
+                    line.getsockopt(socket.IPPROTO_TCP, option)
+                    for option in (
+                        socket.TCP_KEEPIDLE,
+                        socket.TCP_KEEPINTVL,
+                        socket.TCP_KEEPCNT,
+                        socket.TCP_USER_TIMEOUT,
+                    )
+                )
+                assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        engine.dispose()
+    assert idle + every * times <= 60
+    assert 0 < unanswered_ms <= 60_000
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux can be asked for it")
+def test_what_the_url_says_about_silence_is_not_outdone(tmp_path: Path) -> None:
+    with database("postgresql", tmp_path) as url:
+        told = make_url(url).update_query_dict({"keepalives_idle": "77"})
+        engine = open_engine(told.render_as_string(hide_password=False))
+        with engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            with socket.socket(fileno=os.dup(driver.fileno())) as line:
+                assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
+        engine.dispose()
 
 
 def test_a_commit_on_sqlite_survives_a_power_cut(tmp_path: Path) -> None:
