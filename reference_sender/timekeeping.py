@@ -53,15 +53,26 @@ class SharedClock:
 
     async def check(self) -> None:
         """Ask the database, if it is time to. What it raises goes to the caller, who cannot work then anyway."""
-        began_s = self._own.monotonic()
-        if self._told is not None and began_s < self._look_at_s:
+        if self._told is not None and self._own.monotonic() < self._look_at_s:
             return
-        told = await asyncio.to_thread(self._ask)
-        ended_s = self._own.monotonic()
+        told, began_s, ended_s = await asyncio.to_thread(self._asked)
         took_s = ended_s - began_s
         # Sometime between question and answer: in the middle we are wrong by half of it at most.
         self._told = told, began_s + took_s / 2
         self._look_at_s = ended_s + (_LOOK_S if took_s < _SLOW_S else 0.0)
+        self._say_skew()
+
+    def _asked(self) -> tuple[datetime, float, float]:
+        """What the database said, and when it was asked and had answered.
+
+        Measured where it is asked: a busy loop hears of it later, and our time would be behind by half of that. What was
+        committed just now would not be due yet, and whoever is woken for it would find nothing.
+        """
+        began_s = self._own.monotonic()
+        told = self._ask()
+        return told, began_s, self._own.monotonic()
+
+    def _say_skew(self) -> None:
         skew_s = (self._own.now() - self.now()).total_seconds()
         if abs(skew_s - self._said_s) >= _TOLERATED_S:
             self._said_s = skew_s

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,23 @@ def test_a_slow_answer_is_in_the_middle_and_asked_for_again() -> None:
     bench.check()
     bench.check()
     assert bench.asked == 2
+
+
+def test_how_long_a_busy_loop_takes_to_hear_the_answer_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Our time would be behind by half of that for a minute: what is committed now is not due then, and a wake-up is in vain."""
+    bench = Bench()
+
+    async def heard_late(act: Callable[[], Any]) -> Any:
+        bench.own.advance(0.2)  # until a thread is free
+        told = act()
+        bench.own.advance(0.4)  # until the loop comes round
+        return told
+
+    monkeypatch.setattr(asyncio, "to_thread", heard_late)
+    bench.check()
+    assert bench.clock.now() == NOW + timedelta(seconds=0.6)
 
 
 def test_a_database_that_does_not_answer_is_the_callers_trouble() -> None:
