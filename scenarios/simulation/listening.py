@@ -6,6 +6,7 @@ whatever happened to its workers, to the provider and to the intake meanwhile.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from hypothesis import strategies as st
@@ -17,7 +18,9 @@ from scenarios.simulation.behaviours import BY_WIRE
 from scenarios.simulation.intake import ListeningSender, is_told, tellings
 from scenarios.simulation.machine import Run
 from scenarios.simulation.processes import CrashPoint, Process
+from scenarios.simulation.profiles import Profile
 from scenarios.simulation.schedule import Step
+from scenarios.simulation.senders import Disk, WorldSender
 from scenarios.simulation.stateful import Machine
 from scenarios.simulation.storms import BY_NAME, INTAKE_HOST, Storm, webhooks_of
 
@@ -40,6 +43,10 @@ class ListeningRun(Run):
     sender: ListeningSender
     _storm: Storm = BY_NAME["nothing wrong"]
     _intake: Process | None = None
+
+    def __init__(self, profile: Profile, sender: WorldSender, disk: Disk, *, seed: int = 1) -> None:
+        # Whatever the profile says of others: here somebody hears, and only he puts addresses on the list.
+        super().__init__(replace(profile, hears=True), sender, disk, seed=seed)
 
     def __enter__(self) -> Self:
         super().__enter__()

@@ -40,6 +40,16 @@ def test_no_schedule_breaks_anything(tmp_path: Path) -> None:
     assert found.tried >= EXAMPLES
 
 
+def test_only_who_hears_puts_an_address_on_the_list(tmp_path: Path) -> None:
+    """In every profile: an address that the application put there would be one of which nobody told."""
+    disk = Disk(tmp_path)
+    profile = BY_ID["smtp-at-least-once"]
+    with ListeningRun(profile, ListeningSender(disk=disk, profile=profile), disk) as run:
+        for step in (Step(do="enqueue", number=2, name="suppressed"), Step(do="wait", seconds=45.0)):
+            assert run.take(step) == []
+        assert run.end() == []
+
+
 def _deaf(*_: Any, **__: Any) -> Settled:
     return Settled(fate=Fate.IGNORED, reason="not listening")
 

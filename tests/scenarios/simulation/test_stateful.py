@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,11 +63,14 @@ def test_a_planted_bug_is_found_within_the_budget(
     ],
 )
 def test_who_forgets_what_was_said_of_a_mail_is_found(tmp_path: Path, name: str, profile: str) -> None:
-    """Machines make mails of every sort, often enough for each sin to show, as what it is."""
+    """Machines make mails of every sort, often enough for each sin to show, as what it is.
+
+    Who minds no priorities under limits is found by few dice, the seventh among them.
+    """
     (bad,) = (each for each in ALL if each.name == name)
     disk = Disk(tmp_path)
 
-    for dice in range(1, 7):
+    for dice in range(1, 13):
         found = search(profile, bad.made(disk, profile), disk, examples=40, dice=dice)
         if found.broken is not None:
             break
@@ -112,3 +118,50 @@ def test_the_schedule_of_a_finding_needs_no_hypothesis(tmp_path: Path) -> None:
 
     assert first.broken.schedule == second.broken.schedule
     assert findings == first.broken.findings
+
+
+_CHOSEN = """
+import sys
+from scenarios.simulation.stateful import Machine, search
+
+class Paper:
+    def __init__(self, *_):
+        self.steps = []
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        print(*self.steps)
+    def take(self, step):
+        self.steps.append(step)
+        return []
+    def end(self):
+        return []
+
+class Writing(Machine):
+    run = Paper
+
+sys.path.append(sys.argv[1])
+if sys.argv[2]:
+    __import__(sys.argv[2])
+for dice in range(1, 7):
+    search("http-keys", None, None, examples=40, kind=Writing, dice=dice)
+"""
+
+
+def test_the_same_dice_choose_the_same_whatever_else_is_imported(tmp_path: Path) -> None:
+    """Whether other tests ran before in the process, and which: Hypothesis draws numbers that it reads in modules."""
+    (tmp_path / "full_of_numbers.py").write_text(f"NUMBERS = {[*range(100, 255)]}")
+
+    alone, beside = (
+        subprocess.run(
+            [sys.executable, "-c", _CHOSEN, str(tmp_path), each],
+            env={**os.environ, "PYTHONHASHSEED": str(number)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for number, each in enumerate(("", "full_of_numbers"), start=1)
+    )
+
+    assert len(alone.splitlines()) >= 240
+    assert alone == beside
