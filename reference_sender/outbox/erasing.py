@@ -129,10 +129,16 @@ class Erasing(Transactions):
                 )
                 connection.execute(delete(email_attachment_use).where(_use.email_id.in_(found)))
                 if digests:
-                    others = exists().where(_use.digest == email_attachment.c.digest)
+                    # Who enqueues a mail with one of them holds it: its name is there once we have waited for that.
+                    mine = email_attachment.c.digest.in_(digests)
                     connection.execute(
-                        delete(email_attachment).where(email_attachment.c.digest.in_(digests), ~others)
-                    )
+                        select(email_attachment.c.digest)
+                        .where(mine)
+                        .order_by(email_attachment.c.digest)
+                        .with_for_update()
+                    ).all()
+                    others = exists().where(_use.digest == email_attachment.c.digest)
+                    connection.execute(delete(email_attachment).where(mine, ~others))
         return count
 
     def erase_events(self, address: str, ids: Sequence[int], *, limit: int) -> int:

@@ -363,3 +363,27 @@ def test_what_a_person_puts_back_just_then_keeps_what_it_says(outbox: SqlBench, 
     erasing.join()
     (parcel,) = store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)
     assert parcel.bar is None
+
+
+def test_a_file_that_somebody_else_is_just_being_sent_stays(outbox: SqlBench, store: Store) -> None:
+    """Who erases waits for the enqueue and sees what it names; on PostgreSQL the erasure failed."""
+    number = put(outbox, "order-1", mail=WITH_FILE)
+    send(store)
+    one_at_a_time = store.engine.dialect.name == "sqlite"
+    erased: list[int] = []
+    erasing = threading.Thread(
+        target=lambda: erased.append(store.erase_mails([number], address=ANN, now=NOW))
+    )
+    with outbox.begin() as connection:
+        outbox.enqueue(
+            connection, replace(WITH_FILE, recipients=("bob@example.com",)), key="order-2", now=NOW
+        )
+        if not one_at_a_time:
+            erasing.start()
+            erasing.join(0.5)
+    if one_at_a_time:
+        erasing.start()
+    erasing.join()
+    assert erased == [1]
+    (parcel,) = store.claim(now=NOW, limit=1, lease_s=60, dedupes=True)
+    assert parcel.bar is None
