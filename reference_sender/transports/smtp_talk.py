@@ -12,6 +12,7 @@ import base64
 import re
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiosmtplib.errors import SMTPException, SMTPResponseException
 
@@ -29,6 +30,8 @@ from reference_sender.transports.smtp_replies import (
 )
 
 _CHUNK_OCTETS = 64 * 1024
+#: So long after one address of a server the next one is tried as well, in seconds (RFC 8305 section 8).
+_NEXT_ADDRESS_S = 0.25
 #: So long is waited for the reply to QUIT, in seconds.
 _GOODBYE_S = 2.0
 
@@ -83,13 +86,19 @@ class Talk:
         o = self._options
         self.phase = Phase.CONNECT
         implicit = o.tls_now is Tls.IMPLICIT
+        loop = asyncio.get_running_loop()
+        # One of its addresses may be dead, and would use up all the time there is. uvloop has no word for it.
+        together: dict[str, Any] = (
+            {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if isinstance(loop, asyncio.BaseEventLoop) else {}
+        )
         async with asyncio.timeout(o.connect_timeout_s):
-            _, self._line = await asyncio.get_running_loop().create_connection(
+            _, self._line = await loop.create_connection(
                 Line,
                 o.host,
                 o.port,
                 ssl=self._tls_context if implicit else None,
                 server_hostname=o.host if implicit else None,
+                **together,
             )
         reply = await self._hear(Phase.GREETING)
         if reply.code != 220:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from reference_sender.policy.classify import classify
 from reference_sender.policy.evidence import NO_LETTERS, Evidence, Phase, Refused
 from reference_sender.transports import smtp_talk
 from reference_sender.transports.smtp import SmtpTransport
+from reference_sender.transports.smtp_options import Tls
 from tests.reference_sender.samples import parcel
 from tests.reference_sender.transports.smtp_servers import GOOD, Server, attempt, attempts, options
 from tests.reference_sender.transports.wires import for_ever, free_port, go_on, serving
@@ -33,6 +36,35 @@ def test_a_mail_is_handed_over() -> None:
         "QUIT",
     ] == server.heard
     assert [parcel().raw + b".\r\n"] == server.mails
+
+
+def test_of_a_servers_addresses_one_that_is_dead_holds_up_nobody() -> None:
+    """Its first one says nothing for longer than we wait to connect: no mail would ever get as far as the second."""
+
+    async def run() -> int | None:
+        server = Server()
+        async with serving(server) as port:
+            with (
+                socket.create_server(("127.0.0.2", port), backlog=0) as deaf,
+                contextlib.ExitStack() as stack,
+            ):
+                # Whoever stands in its queue is let wait there, and whoever comes behind them hears nothing at all.
+                for _ in range(4):
+                    waits = stack.enter_context(socket.socket())
+                    waits.setblocking(False)
+                    waits.connect_ex(deaf.getsockname())
+
+                async def two(*_: Any, **__: Any) -> list[Any]:
+                    kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+                    return [(*kind, ("127.0.0.2", port)), (*kind, ("127.0.0.1", port))]
+
+                asyncio.get_running_loop().getaddrinfo = two  # type: ignore[method-assign] # of this loop only
+                transport = SmtpTransport(options(port, host="mail.example", tls=Tls.OFF))
+                evidence = await transport.send(parcel(), key="k", point_of_no_return=go_on)
+                await transport.close()
+                return evidence.code
+
+    assert asyncio.run(run()) == 250
 
 
 @pytest.mark.parametrize("where", ["sender", "recipient"])
