@@ -35,8 +35,6 @@ PROPERTY = "mailproof"
 RESULTS = "mailproof-results"
 #: Said of the simulated world where a server was given.
 ONLY_EMBEDDED = "the simulated world has SQLite only: run it without --database"
-#: Families of many seconds each: marked `long` where tests are run and nobody is certified.
-SLOW = frozenset({"gate"})
 #: Fixtures on which a promise is put to the test: real processes, or the simulated world.
 PLACES = ("stage", "matrix")
 
@@ -217,10 +215,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     pattern, quick = config.getoption("--select"), config.getoption("--quick")
-    if not any(config.getoption(each) for each in ("--sender", "--select", "--report")):
-        for item in items:
-            if (cue := cue_of(item)) is not None and cue.promise.family in SLOW:
-                item.add_marker(pytest.mark.long)
     left_out = [
         item
         for item in items

@@ -14,17 +14,9 @@ from tests.scenarios.running import SENDERS, by_status, certificate_in, certify
 pytestmark = pytest.mark.xdist_group("certifications")
 
 KNOWN_BAD = sorted((SENDERS / "known_bad").glob("*.toml"))
-#: What these break is seen in no time elsewhere: tests/scenarios/test_gate.py, and tests/scenarios/senders/test_sins.py.
-_ELSEWHERE = (".gate.", ".webhooks.")
 
 
-def _each(file: Path) -> object:
-    broken = read_sender(file).broken
-    slow = all(any(family in each for family in _ELSEWHERE) for each in broken)
-    return pytest.param(file, id=file.stem, marks=[pytest.mark.long] if slow else [])
-
-
-@pytest.mark.parametrize("file", [_each(file) for file in KNOWN_BAD])
+@pytest.mark.parametrize("file", KNOWN_BAD, ids=lambda file: file.stem)
 def test_a_bad_sender_is_caught_by_everything_that_it_breaks(tmp_path: Path, file: Path) -> None:
     """Its sin is seen wherever it shows."""
     broken = read_sender(file).broken

@@ -20,7 +20,7 @@ from scenarios.simulation.zoo.visit import ALL
 from tests.scenarios.simulation import planted
 
 #: The killed leave their sessions behind, and say so whenever the garbage collector meets them.
-pytestmark = [pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"), pytest.mark.long]
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
 
 #: Whose sin is in a statement of SQL, in bytes or in requests with several mails, in a campaign, in an application of its
 #: own, or in what is said at enqueue: there is nothing to be played without.
