@@ -107,7 +107,6 @@ def test_no_schedule_breaks_anything(disk: Disk) -> None:
     assert found.tried >= 10
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["from the first page", "cursor before mails", "ignores a pause", "ignores a cancel"]
 )

@@ -26,10 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
     [
         ("http-keys", planted.renews_keys, {"duplicated", "identity changed"}),
         ("http-lookup-lagging", planted.unmarked, {"duplicated"}),
-        pytest.param("smtp-at-most-once", planted.unmarked, {"duplicated"}, marks=pytest.mark.long),
-        pytest.param(
-            "smtp-at-most-once", planted.unfenced, {"illegal move", "duplicated"}, marks=pytest.mark.long
-        ),
+        ("smtp-at-most-once", planted.unmarked, {"duplicated"}),
+        ("smtp-at-most-once", planted.unfenced, {"illegal move", "duplicated"}),
     ],
 )
 def test_a_planted_bug_is_found_within_the_budget(
@@ -54,12 +52,12 @@ def test_a_planted_bug_is_found_within_the_budget(
 @pytest.mark.parametrize(
     ("name", "profile"),
     [
-        pytest.param("order by enqueue", "http-keys", marks=pytest.mark.long),
+        ("order by enqueue", "http-keys"),
         ("welcome before verification", "http-keys"),
-        pytest.param("sends old codes", "smtp-at-most-once", marks=pytest.mark.long),
-        pytest.param("suppression at enqueue only", "smtp-at-most-once", marks=pytest.mark.long),
+        ("sends old codes", "smtp-at-most-once"),
+        ("suppression at enqueue only", "smtp-at-most-once"),
         ("sends what is over", "smtp-at-most-once"),
-        pytest.param("first come, first served", "http-limited", marks=pytest.mark.long),
+        ("first come, first served", "http-limited"),
     ],
 )
 def test_who_forgets_what_was_said_of_a_mail_is_found(tmp_path: Path, name: str, profile: str) -> None:
