@@ -18,7 +18,6 @@ from simulator.dialects import http
 from simulator.dialects.native.answers import problem
 from simulator.servers.http.glance import Glance
 from simulator.servers.http.line import HttpLine
-from simulator.servers.http.pieces import Pieces
 from simulator.servers.http.refusal import Refusal, strange_version, unreadable
 from simulator.servers.http.upgrade import onwards
 
@@ -129,7 +128,10 @@ class Visitor(HttpToolsProtocol):
         here.add(self)
         # Which versions are served is decided here (`on_headers_complete`): the parser's list has 0.9 and 2.0, and no 1.2.
         self.parser.set_dangerous_leniencies(lenient_version=True)
-        self._pieces = Pieces()
+        self._piece = self._unread = b""
+        """What is being read, and what the parser has left of it."""
+        self._line = b""
+        """What has come since the newest request began; empty where that is not known, or its head is here."""
         self._refusal: Refusal | None = None
         self._closed = False
         self._deaf = False
@@ -174,19 +176,15 @@ class Visitor(HttpToolsProtocol):
             return
         if self._quick is not None and data.startswith(b"POST ") and self._takes_at_once(data):
             return
-        before, self._heard_body = self._reading, False
-        pieces = self._pieces
-        pieces.come(data)
-        while pieces.unread and not self._deaf:
-            if pieces.is_within:
-                in_head = self._reading is _Reading.HEAD
-                # Who knows its target has read its method.
-                knows_method = not in_head or bool(self.url)
-                piece = pieces.onwards(None if in_head else self.headers, knows_method=knows_method)
-            else:
-                piece = pieces.afresh()
-            super().data_received(piece)
-        pieces.done(in_line=self._reading is _Reading.HEAD and not self._deaf)
+        before, self._heard_body, self._unread = self._reading, False, data
+        if before is not _Reading.HEAD:
+            self._line = b"" if self._is_in_body() else data
+        elif self._line and not self.url:
+            self._line += data
+        while self._unread:
+            self._piece, self._unread = self._unread, b""
+            super().data_received(self._piece)
+        self._piece = b""
         if self._deaf:
             # It is refused already.
             return
@@ -283,7 +281,6 @@ class Visitor(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._reading, self._head_bytes, self._field_bytes = _Reading.HEAD, 0, 0
-        self._pieces.is_within, self._pieces.body_bytes = True, 0
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -311,7 +308,7 @@ class Visitor(HttpToolsProtocol):
         raise _RefusedHeadError
 
     def on_headers_complete(self) -> None:
-        self._reading, self._head_bytes = _Reading.NOTHING, 0
+        self._reading, self._head_bytes, self._line = _Reading.NOTHING, 0, b""
         version = self.parser.get_http_version()
         # RFC 9110, section 2.5: a higher minor version is read as the highest that one knows.
         if not version.startswith("1."):
@@ -323,13 +320,11 @@ class Visitor(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._heard_body = True
-        self._pieces.body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         # Where another protocol is asked for, the parser is at the end with the head; we are not.
         if not self.parser.should_upgrade():
-            self._pieces.is_within = False
             super().on_message_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -337,8 +332,7 @@ class Visitor(HttpToolsProtocol):
         stopped = sys.exception()
         assert isinstance(stopped, httptools.HttpParserUpgrade)
         self.parser, head = onwards(self, self.headers)
-        self._pieces.give_back(stopped.args[0])
-        super().data_received(head)
+        self._unread = head + self._piece[stopped.args[0] :]
 
     def on_response_complete(self) -> None:
         last = self._last_words
@@ -380,7 +374,7 @@ class Visitor(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn could not parse what came (it words the reason; ours has two)."""
-        self._refuse(*(self._refusal or unreadable(sys.exception(), self._pieces.begun)))
+        self._refuse(*(self._refusal or unreadable(sys.exception(), self._line)))
 
     # --- at the door ----------------------------------------------------------------------------------
 

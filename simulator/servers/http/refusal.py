@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import httptools
 
-from simulator.servers.http.bounds import newest
-
 #: RFC 9112, section 3, and RFC 9110, section 5.6.2; empty lines before it are let pass (RFC 9112, section 2.2).
 _REQUEST_LINE = re.compile(
     rb"(?:\r\n)*(?P<method>[0-9A-Za-z!#$%&'*+.^_`|~-]+) [!-~]+ HTTP/(?P<version>[0-9]\.[0-9])\r\n"
@@ -33,12 +31,12 @@ def strange_version(version: str) -> Refusal:
     return Refusal(505, "version_not_supported", detail)
 
 
-def unreadable(stopped: BaseException | None, data: bytes) -> Refusal:
-    """Say what is wrong where the parser has stopped, in or behind the first request of `data`; empty if unknown."""
+def unreadable(stopped: BaseException | None, line: bytes) -> Refusal:
+    """Say what is wrong where the parser has stopped. `line`: what has come since the request began; empty if unknown."""
     # Whoever begins with HTTP/2 has said so before the parser gives up (RFC 9113, section 3.4).
     if str(stopped) == _PREFACE:
         return strange_version("2.0")
-    whole = _REQUEST_LINE.match(newest(data)) if _is_about_method(stopped) else None
+    whole = _REQUEST_LINE.match(line) if _is_about_method(stopped) else None
     if whole is None:
         return Refusal(400, "invalid_request", "this is not HTTP/1.1 as RFC 9112 writes it")
     version, method = whole["version"].decode(), whole["method"].decode()
