@@ -7,7 +7,7 @@ they come from its own file (`[limits]`). Must not hold: clocks, sockets, how a 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from scenarios.checks import ON_THE_WAY_S, Finding, pressed
 from scenarios.history import History, Try
@@ -71,18 +71,30 @@ def stormed(history: History, rule: str, *, most: int) -> list[Finding]:
     ]
 
 
-def late(history: History, recipient: str, *, since: datetime, within_s: float) -> list[Finding]:
-    """An urgent mail was not taken within so many seconds of its commit."""
+def late(
+    history: History, recipient: str, *, since: datetime, within_s: float, behind: str, for_s: float
+) -> list[Finding]:
+    """An urgent mail was not taken within so many seconds of its commit, and not before a place came free either.
+
+    `behind`: the rule of the plan that keeps other mail under way, until the sender gives it up after `for_s` seconds.
+    Whoever took the urgent one before that had a place for it, however slow the machine.
+    """
     taken = min((each.accepted_at for each in history.copies_for(recipient)), default=None)
     took_s = None if taken is None else (taken - since) / timedelta(seconds=1)
-    if took_s is not None and took_s <= within_s:
-        return []
-    when = "never taken" if took_s is None else f"taken {took_s:.2f} s after its commit"
+    if taken is not None and took_s is not None:
+        ends = [
+            min(each.opened_at + timedelta(seconds=for_s), each.closed_at or datetime.max.replace(tzinfo=UTC))
+            for each in history.attempts
+            if behind in each.rules and each.opened_at <= since
+        ]
+        if took_s <= within_s or (ends and taken < min(ends)):
+            return []
+    when = "never taken" if took_s is None else f"taken {took_s:.2f} s after its commit, behind other mail"
     return [
         Finding(
             kind="late",
             recipient=recipient,
-            sentence=f"{when}, {within_s:g} s are right while mail that can wait has every other place",
+            sentence=f"{when}; {within_s:g} s are right while mail that can wait has every other place",
             attempts=tuple(each.id for each in history.tries_for(recipient)),
         )
     ]

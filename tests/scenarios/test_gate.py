@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -133,11 +134,34 @@ def test_more_than_a_few_at_a_provider_that_is_down_is_a_flood() -> None:
 def test_urgent_mail_is_late_by_its_own_commit() -> None:
     history = History(acceptances=(taken(10.5, "code"),))
     code = "code@example.com"
-    assert gate.late(history, code, since=at(9.5), within_s=1.0) == []
-    (found,) = gate.late(history, code, since=at(9.4), within_s=1.0)
-    assert found.sentence.startswith("taken 1.10 s after its commit, 1 s are right")
-    (never,) = gate.late(History(), code, since=at(0), within_s=1.0)
+    assert gate.late(history, code, since=at(9.5), within_s=1.0, behind="held", for_s=12.0) == []
+    (found,) = gate.late(history, code, since=at(9.4), within_s=1.0, behind="held", for_s=12.0)
+    assert found.sentence.startswith("taken 1.10 s after its commit, behind other mail; 1 s are right")
+    (never,) = gate.late(History(), code, since=at(0), within_s=1.0, behind="held", for_s=12.0)
     assert never.sentence.startswith("never taken")
+
+
+@pytest.mark.parametrize(
+    ("opened_s", "closed_s", "late"),
+    [
+        ((8.1, 8.5), (20.1, 20.2), False),  # it had a place of its own, on a slow machine
+        ((8.1, 8.5), (20.1, None), False),
+        ((7.9, 8.5), (20.1, None), True),  # the first was given up by then, whatever the provider saw
+        ((8.1, 8.5), (12.0, 20.2), True),  # it took the place that came free
+        ((9.6, 9.7), (20.1, 20.2), True),  # these came after it
+        ((), (), True),
+    ],
+)
+def test_urgent_mail_that_is_taken_before_a_place_comes_free_is_not_late_however_long_it_took(
+    opened_s: tuple[float, ...], closed_s: tuple[float | None, ...], late: bool
+) -> None:
+    attempts = tuple(
+        replace(tried(opened), closed_at=None if closed is None else at(closed), rules=("held",))
+        for opened, closed in zip(opened_s, closed_s, strict=True)
+    )
+    history = History(acceptances=(taken(20.0, "code"),), attempts=attempts)
+    found = gate.late(history, "code@example.com", since=at(9.5), within_s=1.0, behind="held", for_s=12.0)
+    assert bool(found) is late
 
 
 # --- what goes no more ------------------------------------------------------------------------------
