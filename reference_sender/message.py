@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +17,8 @@ from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from typing import cast
+
+import idna
 
 SCHEME = "v1"  # of the keys below; a new scheme gets a new name, so that old and new keys never meet
 MAX_LINE_OCTETS = 998  # RFC 5322 section 2.1.1, without CRLF
@@ -36,11 +37,6 @@ _LOCAL_PART = re.compile(rf"{_ATOM}(?:\.{_ATOM})*\Z")
 _DOMAIN = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*\Z"
 )
-# What IDNA of 2003, which Python speaks, makes other letters of, and so another domain: ß, ẞ and the last ς of a word
-# (UTS #46 section 2.3). Since 2008 they are letters of their own (RFC 5892), and somebody else may have that domain.
-_OWN_LETTERS = re.compile("[\u00df\u1e9e\u03c2]")
-_JOINERS = re.compile("[\u200c\u200d]")
-_DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _MAILBOX = re.compile(r"\s*(?P<name>.*?)\s*<\s*(?P<address>[^<>]*?)\s*>\s*\Z")
 _CONTENT_TYPE = re.compile(r"(?P<main>[A-Za-z0-9!#$&^_.+-]+)/(?P<sub>[A-Za-z0-9!#$&^_.+-]+)\Z")
 # With or without the angle brackets that the header has and the cid: URL has not.
@@ -267,21 +263,12 @@ def _header_address(mailbox: Mailbox) -> Address:
 
 
 def in_ascii(domain: str) -> str:
-    """A domain as the DNS has it: `xn--…` where it has other letters. Raises `UnicodeError` for what is no domain."""
-    return ".".join(_label_in_ascii(label) for label in _DOTS.split(domain))
+    """A domain as the DNS has it: `xn--…` where it has other letters. Raises `UnicodeError` for what is no domain.
 
-
-def _label_in_ascii(label: str) -> str:
-    if not label:
-        raise UnicodeError("nothing stands between two dots")
-    if label.isascii():
-        return label
-    if _JOINERS.search(label):
-        raise UnicodeError("whether a joiner may stand there only the registry can say")
-    if _OWN_LETTERS.search(label):
-        letters = unicodedata.normalize("NFKC", label.lower())
-        return "xn--" + letters.encode("punycode").decode("ascii")
-    return label.encode("idna").decode("ascii")
+    By RFC 5891 and UTS #46: Python's own codec speaks IDNA of 2003, which makes `ss` of ß, and so another domain, which
+    somebody else may have.
+    """
+    return idna.encode(domain, uts46=True).decode("ascii")
 
 
 def _checked_address(address: str, what: str) -> str:
