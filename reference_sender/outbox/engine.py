@@ -17,6 +17,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    ExceptionContext,
     PoolProxiedConnection,
     Select,
     Table,
@@ -354,13 +355,11 @@ def _leave_standbys(engine: Engine) -> None:
 
     After a failover it may lead to what is a standby now. It answers every look, so it would stay in the pool for ever.
     """
-    breaks = engine.dialect.is_disconnect
 
-    def broken(error: Any, connection: Any, cursor: Any) -> bool:
-        return is_read_only(error) or breaks(error, connection, cursor)
-
-    # The dialect's own place for it, as in `_set_up_sqlite`.
-    engine.dialect.is_disconnect = broken  # type: ignore[method-assign, assignment] # ours
+    @event.listens_for(engine, "handle_error")
+    def look(context: ExceptionContext) -> None:
+        if is_read_only(context.original_exception):
+            context.is_disconnect = True
 
 
 #: How drivers say that they have waited long enough: psycopg, PyMySQL.
