@@ -57,6 +57,7 @@ def test_the_table_of_classes_is_the_one_of_the_code() -> None:
     ("alert", "classes"),
     [
         ("OutboxCodesOverdue", {MailClass.CODE}),
+        ("OutboxAlarmMailOverdue", {MailClass.ALARM}),
         ("OutboxNewslettersOverdue", {MailClass.NEWSLETTER}),
         ("OutboxMailOverdue", {MailClass.CONFIRMATION, MailClass.NOTICE}),
     ],
