@@ -70,13 +70,18 @@ def pieces_of(connection: Connection, content: bytes) -> list[Any]:
     if connection.dialect.name != "mysql" or len(content) <= PIECE:
         return [content]
     stored = SealedBytes().process_bind_param(content, connection.dialect) or b""
-    most = int(connection.execute(_MOST).scalar_one()) - _SPARE
+    most = most_octets(connection)
     if len(stored) > most:
         raise InvalidMail(
             f"an attachment has {len(content):,} octets, and this database takes {most:,} at most (max_allowed_packet); "
             "raise that, or send a link"
         )
     return [type_coerce(stored[begin : begin + PIECE], LargeBinary) for begin in range(0, len(stored), PIECE)]
+
+
+def most_octets(connection: Connection) -> int:
+    """So many octets MySQL or MariaDB takes in one value."""
+    return int(connection.execute(_MOST).scalar_one()) - _SPARE
 
 
 def append(connection: Connection, digest: str, rest: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from reference_sender.life import Actor, State, may_move
-from reference_sender.outbox.engine import insert_unless_there
+from reference_sender.outbox.putting import put
 from reference_sender.outbox.rows import IDS, in_state
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.suppression import suppressions_of
@@ -286,10 +286,7 @@ class Campaigns(Transactions):
         for row in rows:
             if row["dedupe_key"] not in known:
                 once.setdefault(row["dedupe_key"], row)
-        if not once:
-            return 0
-        statement = insert_unless_there(connection.dialect.name, list(once.values()))
-        return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
+        return put(connection, list(once.values()))
 
     def _follow(self, connection: Connection, moved: Campaign, now: datetime) -> None:
         """Let the mails that wait do what their campaign does. Who may have been accepted is left to his claim."""

@@ -28,7 +28,8 @@ from reference_sender.message import (
     single,
 )
 from reference_sender.outbox import attachments, waiting
-from reference_sender.outbox.engine import as_it_is_now, insert_unless_there, telling, time_of
+from reference_sender.outbox.engine import as_it_is_now, telling, time_of
+from reference_sender.outbox.putting import put
 from reference_sender.outbox.room import QueueCap
 from reference_sender.outbox.schema import outgoing_email
 from reference_sender.outbox.suppression import suppressions_of
@@ -161,9 +162,7 @@ def enqueue(
     backend = db.dialect.name
     if now is None and time_of(backend) is not None:
         _go_by_clock_of(backend, rows, manner, at)
-    inserted = db.execute(
-        insert_unless_there(backend, rows), execution_options={"preserve_rowcount": True}
-    ).rowcount
+    inserted = put(db, rows)
     # Read back by key: the database has decided who was first, not a look before the leap.
     keys = [row["idempotency_key"] for row in rows]
     asked = select(_row.id, _row.idempotency_key, _row.message_id, _row.attachments).where(
