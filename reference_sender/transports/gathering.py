@@ -93,11 +93,11 @@ class GatheringTransport:
             self._timer.cancel()
             self._timer = None
         # Who was called off meanwhile must not be sent: nobody would hear the answer.
-        waiting = {each.parcel.id: each for each in self._gathered if not each.answer.done()}
+        waiting = {_claim_of(each.parcel): each for each in self._gathered if not each.answer.done()}
         self._gathered = []
         parcels_given = [each.parcel for each in waiting.values()]
         for parcels in together(parcels_given, self._inner.most, self._inner.most_octets):
-            task = asyncio.create_task(self._hand_over([waiting[parcel.id] for parcel in parcels]))
+            task = asyncio.create_task(self._hand_over([waiting[_claim_of(parcel)] for parcel in parcels]))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
@@ -138,11 +138,16 @@ class GatheringTransport:
                 _answer(stopped, [_not_begun("withdrawn")] * len(stopped))
                 todo.insert(0, [each for each in part if each not in stopped])
             elif seen.whole and len(part) > 1 and self._refuses(seen.items[0]):
-                by_id = {each.parcel.id: each for each in part}
+                by_claim = {_claim_of(each.parcel): each for each in part}
                 parts = apart([each.parcel for each in part], seen.bad)
-                todo = [*([by_id[parcel.id] for parcel in smaller] for smaller in parts), *todo]
+                todo = [*([by_claim[_claim_of(parcel)] for parcel in smaller] for smaller in parts), *todo]
             else:
                 _answer(part, seen.items)
+
+
+def _claim_of(parcel: Parcel) -> tuple[int, int]:
+    # Not the row alone: whoever lost it may still have it in hand while it is taken up again.
+    return parcel.id, parcel.token
 
 
 def _all_pass(part: Sequence[_Handed], stopped: list[_Handed]) -> Callable[[], Awaitable[bool]]:

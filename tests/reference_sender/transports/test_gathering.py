@@ -157,3 +157,10 @@ def test_who_is_called_off_before_the_request_is_not_in_it() -> None:
 
     asyncio.run(run())
     assert wire.requests == [[1]]
+
+
+def test_a_row_that_was_taken_up_again_meanwhile_leaves_nobody_waiting() -> None:
+    """Its worker was stopped past the lease with the mail in its hands: who handed it over first waited for ever."""
+    for wire in (FakeWire(), FakeWire(1)):
+        heard = hand_over(wire, [parcel(id=1, token=1), parcel(id=1, token=2)])
+        assert len(heard) == 2
