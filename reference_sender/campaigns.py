@@ -14,13 +14,16 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from reference_sender.audience import Audience, Member, audience_from
 from reference_sender.clock import Clock
-from reference_sender.log import Log, name_of, quiet
+from reference_sender.log import Log, cause_of, name_of, quiet
 from reference_sender.message import InvalidMail, Mail, idempotency_key_for
 from reference_sender.outbox.campaigns import Campaign, CampaignState, Written
+from reference_sender.outbox.engine import StoreTrouble
 from reference_sender.outbox.enqueueing import Manner, rows_and_contents
+from reference_sender.outbox.trouble import Trouble, trouble_of
 from reference_sender.templates import BrokenTemplate, Templates
 
 #: Mails are put in so long before their time, in seconds: a campaign that is paused has few of them lying about.
@@ -101,10 +104,22 @@ class Runner:
         return Step(wait_s=0.0, why="a page was written")
 
     async def run(self) -> str:
-        """Step until there is nothing more to do; why that is."""
-        while (step := self.step()).wait_s is not None:
+        """Step until there is nothing more to do; why that is. A database that is away for a while is waited for."""
+        while True:
+            try:
+                step = self.step()
+            except (DBAPIError, StoreTrouble) as error:
+                if isinstance(error, DBAPIError) and trouble_of(error) is Trouble.OURS:
+                    raise
+                # Whether a page was written that broke off, its cursor says.
+                self._log(
+                    "campaign_failed", campaign=self._name, error=type(error).__name__, cause=cause_of(error)
+                )
+                await self._clock.sleep(LOOK_S)
+                continue
+            if step.wait_s is None:
+                return step.why
             await self._clock.sleep(min(step.wait_s, LOOK_S))
-        return step.why
 
     def _page(self, found: Campaign, audience: Audience, now: datetime) -> Written:
         with self._store.engine.connect() as connection:

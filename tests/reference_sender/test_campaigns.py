@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,14 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import select, update
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from reference_sender.audience import CsvFile, Member
 from reference_sender.campaigns import AHEAD_S, LOOK_S, Runner, key_of
 from reference_sender.life import Bar, State
 from reference_sender.outbox.campaigns import Campaign, CampaignState, Written, planned
-from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.engine import StoreTrouble, open_engine
 from reference_sender.outbox.schema import campaign, outgoing_email
 from reference_sender.outbox.store import Store
 from reference_sender.policy.classes import MailClass
@@ -95,6 +98,51 @@ def bureau(tmp_path: Path) -> Iterator[Bureau]:
 
 def everybody_once(rows: list[Any], count: int = 10) -> bool:
     return Counter(row.recipient for row in rows) == {f"u{n}@example.com": 1 for n in range(count)}
+
+
+class Away(Store):
+    """A store whose database is away, or says something else, whenever a campaign is looked at for the first times."""
+
+    def __init__(self, bureau: Bureau, *errors: Exception) -> None:
+        super().__init__(bureau.store.engine)
+        self.errors = list(errors)
+
+    def campaign(self, name: str) -> Campaign:
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().campaign(name)
+
+
+class Hasty(ManualClock):
+    """A clock on which every wait is over at once."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+
+def running(bureau: Bureau, store: Store, said: list[str]) -> str:
+    def log(event: str, /, **_: object) -> None:
+        said.append(event)
+
+    runner = Runner(store=store, name="318", templates=bureau.templates, clock=Hasty(), log=log)
+    return asyncio.run(runner.run())
+
+
+def test_a_database_that_is_away_for_a_moment_ends_no_campaign(bureau: Bureau) -> None:
+    """It runs for hours; workers go on as well."""
+    bureau.create(gap_s=1.0)
+    said: list[str] = []
+    gone = OperationalError("SELECT 1", {}, psycopg.OperationalError("the connection is lost"))
+    assert running(bureau, Away(bureau, gone, StoreTrouble("it does not let us in"), gone), said) == "done"
+    assert said.count("campaign_failed") == 3
+    assert everybody_once(bureau.rows())
+
+
+def test_a_mistake_ends_it(bureau: Bureau) -> None:
+    bureau.create()
+    wrong = ProgrammingError("SELECT 1", {}, psycopg.errors.UndefinedColumn("no such column"))
+    with pytest.raises(ProgrammingError):
+        running(bureau, Away(bureau, wrong), [])
 
 
 def test_everybody_gets_his_own_mail_once(bureau: Bureau) -> None:
