@@ -198,7 +198,8 @@ class Campaigns(Transactions):
 
     def move_campaign(self, name: str, state: CampaignState, *, now: datetime) -> bool:
         """Move it to a state, with the mails that wait. False: from where it is there is no such move."""
-        with self._write() as connection:
+
+        def act(connection: Connection) -> bool:
             moved = connection.execute(
                 update(campaign)
                 .where(_of.name == name, _of.state.in_([each.value for each in MOVES[state]]))
@@ -207,11 +208,15 @@ class Campaigns(Transactions):
             found = _found(connection, name)
             if moved:
                 self._follow(connection, found, now)
-        return bool(moved)
+            return bool(moved)
+
+        # Many rows at once, while workers claim and settle some of them: one of the two may have to begin again.
+        return self._in_one(act)
 
     def write_page(self, seen: Campaign, page: Written, *, now: datetime) -> bool:
         """Put in the mails of a page and go on behind it. False: it was moved or written on by somebody else."""
-        with self._write() as connection:
+
+        def act(connection: Connection) -> bool:
             # First of all, so that two with the same page wait for each other here, and one of them has lost.
             mine = connection.execute(
                 update(campaign)
@@ -241,7 +246,9 @@ class Campaigns(Transactions):
                     refused=_of.refused + page.refused,
                 )
             )
-        return True
+            return True
+
+        return self._in_one(act)
 
     def waiting_of_campaign(self, name: str, *, now: datetime, most: int) -> int:
         """How many of its mails are due and have not left; counted no further than `most`."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import LargeBinary, Select, delete, exists, func, select, type_coerce, update
+from sqlalchemy import Connection, LargeBinary, Select, delete, exists, func, select, type_coerce, update
 
 from reference_sender.life import FINAL, Actor, State, may_move
 from reference_sender.outbox.purging import hash_of
@@ -56,8 +56,9 @@ class Erasing(Transactions):
     def withhold(self, ids: Sequence[int], *, now: datetime) -> list[int]:
         """Do not send these any more; those that a worker has not taken meanwhile."""
         assert may_move(Actor.PERSON, State.PENDING, State.SUPPRESSED)
-        held: list[int] = []
-        with self._write() as connection:
+
+        def act(connection: Connection) -> list[int]:
+            held: list[int] = []
             for number in ids:
                 token = connection.execute(select(_row.token).where(_row.id == number)).scalar()
                 values = {
@@ -84,12 +85,15 @@ class Erasing(Transactions):
                         decision=State.SUPPRESSED,
                         reason=f"{Actor.PERSON.value}: {_WITHHELD}",
                     )
-        return held
+            return held
+
+        return self._in_one(act)
 
     def erase_mails(self, ids: Sequence[int], *, address: str, now: datetime) -> int:
         """Empty finished mails and what is kept about them; how many were. Whoever has seen one before is fenced out of it."""
-        count = 0
-        with self._write() as connection:
+
+        def act(connection: Connection) -> int:
+            count = 0
             rows = connection.execute(
                 select(_row.id, _row.raw, _row.content_hash, *_NAMES)
                 .where(_row.id.in_(ids), _row.state.in_(sorted(FINAL)))
@@ -139,7 +143,9 @@ class Erasing(Transactions):
                     ).all()
                     others = exists().where(_use.digest == email_attachment.c.digest)
                     connection.execute(delete(email_attachment).where(mine, ~others))
-        return count
+            return count
+
+        return self._in_one(act)
 
     def erase_events(self, address: str, ids: Sequence[int], *, limit: int) -> int:
         """Empty events that name the address or are about these mails, of those that are done with; how many.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import LargeBinary, Text, select, type_coerce, update
+from sqlalchemy import Connection, LargeBinary, Text, select, type_coerce, update
 
 from reference_sender.outbox import attachments
 from reference_sender.outbox.schema import email_attachment, outgoing_email, webhook_event
@@ -27,7 +27,8 @@ class Resealing(Transactions):
     def reseal_mails(self, *, after: int, limit: int) -> tuple[int, list[int], int | None]:
         """Mails behind this number: how many were sealed anew, which cannot be opened, and where to go on."""
         vault = self._vault()
-        with self._write() as connection:
+
+        def act(connection: Connection) -> tuple[int, list[int], int | None]:
             rows = connection.execute(
                 select(
                     _row.id,
@@ -54,7 +55,10 @@ class Resealing(Transactions):
                     .values(raw=bytes(row.raw), parameters=row.parameters)
                 )
                 done += 1
-        return done, shut, rows[-1].id if len(rows) == limit else None
+            return done, shut, rows[-1].id if len(rows) == limit else None
+
+        # Workers settle some of these rows meanwhile, in an order of their own.
+        return self._in_one(act)
 
     def reseal_attachments(self, *, after: str, limit: int) -> tuple[int, list[str], str | None]:
         """The same for contents of attachments, along their digests."""

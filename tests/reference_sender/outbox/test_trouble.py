@@ -9,15 +9,18 @@ from typing import Any
 import psycopg.errors
 import pymysql.err  # type: ignore[import-untyped] # it brings no types
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from reference_sender.life import State
+from reference_sender.outbox.campaigns import CampaignState, Written
 from reference_sender.outbox.engine import open_engine
+from reference_sender.outbox.schema import campaign
 from reference_sender.outbox.store import Store
 from reference_sender.outbox.trouble import Trouble, trouble_of
 from tests.reference_sender.outbox.benches import SqlBench
 from tests.reference_sender.outbox.contract import ACCEPTED
+from tests.reference_sender.outbox.test_bars import CAMPAIGN
 from tests.reference_sender.samples import NOW
 
 
@@ -130,6 +133,26 @@ def test_who_was_pushed_aside_does_it_again(bench: SqlBench) -> None:
     assert store.settle(parcel, ACCEPTED, now=NOW)
     assert bench.row().state is State.ACCEPTED
     assert len(bench.attempts()) == 1
+
+
+def test_what_a_person_does_to_many_rows_is_done_again_as_well(bench: SqlBench) -> None:
+    """A campaign is paused while its mails are claimed and settled: PostgreSQL ends one of the two."""
+    with bench.begin() as connection:
+        connection.execute(insert(campaign), CAMPAIGN)
+    bench.put("a", campaign="318")
+    store = Troubled(bench, before=[DEADLOCK], behind=[])
+    assert store.move_campaign("318", CampaignState.PAUSED, now=NOW)
+    assert bench.row().next_attempt_at is None
+    store.before = [DEADLOCK]
+    assert store.move_campaign("318", CampaignState.RUNNING, now=NOW)
+    page = Written(rows=[], members=0, refused=0, cursor=None, last=False, next_at=NOW)
+    store.before = [DEADLOCK]
+    assert store.write_page(store.campaign("318"), page, now=NOW)
+    store.before = [DEADLOCK]
+    assert store.withhold([1], now=NOW) == [1]
+    store.before = [DEADLOCK]
+    assert store.erase_mails([1], address="ann@example.com", now=NOW) == 1
+    assert [each.reason for each in bench.attempts()] == ["person: withheld: the recipient is being erased"]
 
 
 def test_who_is_pushed_aside_again_and_again_leaves_it_to_his_caller(bench: SqlBench) -> None:
