@@ -29,6 +29,9 @@ _WIRE = policy.SMTP.clone(cte_type="7bit")
 _NUL = re.compile(r"\x00")
 # C0, DEL and C1 (ISO 6429): names are shown on terminals and written into lines.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# MySQL compares most texts as if they ended with as many blanks as the longer one: two names would be one.
+_PADDED = re.compile(r" \Z")
+_PADDING = "a blank at its end, where some databases overlook it"
 # All that some reader may take for a line end (str.splitlines knows more of them than RFC 5322), and other control.
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _HEADER_NAME = re.compile(r"[!-9;-~]+\Z")  # RFC 5322 section 2.2
@@ -154,6 +157,7 @@ def check_event_key(key: str) -> None:
     if not key or len(key) > 255:
         raise InvalidMail(f"the event key has {len(key)} characters; it must have between 1 and 255")
     _refuse(_CONTROL, key, "the event key", "a control character")
+    _refuse(_PADDED, key, "the event key", _PADDING)
 
 
 def check_name(name: str | None, what: str, *, most: int = 255) -> None:
@@ -163,6 +167,7 @@ def check_name(name: str | None, what: str, *, most: int = 255) -> None:
     if not name or len(name) > most:
         raise InvalidMail(f"{what} has {len(name)} characters; it must have between 1 and {most}")
     _refuse(_CONTROL, name, what, "a control character")
+    _refuse(_PADDED, name, what, _PADDING)
 
 
 def check_moment(moment: datetime | None, what: str) -> None:
