@@ -157,7 +157,6 @@ def check_event_key(key: str) -> None:
     if not key or len(key) > 255:
         raise InvalidMail(f"the event key has {len(key)} characters; it must have between 1 and 255")
     _refuse(_CONTROL, key, "the event key", "a control character")
-    _refuse(_PADDED, key, "the event key", _PADDING)
 
 
 def check_name(name: str | None, what: str, *, most: int = 255) -> None:

@@ -318,9 +318,7 @@ def test_a_wrong_json_form_is_refused(changes: dict[str, Any], word: str) -> Non
         parse_mail(document | changes)
 
 
-@pytest.mark.parametrize(
-    "key", ["", "x" * 256, "a\x00b", "a\udcffb", "a\nb", "a\x1b[31mb", "a\x9bb", "order-1 "]
-)
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\x00b", "a\udcffb", "a\nb", "a\x1b[31mb", "a\x9bb"])
 def test_what_cannot_name_an_event_is_refused(key: str) -> None:
     with pytest.raises(InvalidMail, match="the event key"):
         check_event_key(key)
@@ -328,10 +326,10 @@ def test_what_cannot_name_an_event_is_refused(key: str) -> None:
 
 def test_an_event_key_may_be_long_and_in_any_script() -> None:
     check_event_key("注文" * 127)
-    check_event_key(" order 1")
+    check_event_key(" order 1 ")
 
 
 def test_a_name_with_a_blank_at_its_end_is_refused() -> None:
-    """MySQL and MariaDB take it for the same without it, and so the mail of a second event for the first one's."""
+    """MySQL and MariaDB take it for the same without it, and so one slot for another."""
     with pytest.raises(InvalidMail, match="the slot contains a blank at its end"):
         check_name("delivery ", "the slot")
