@@ -70,7 +70,7 @@ def pieces_of(connection: Connection, content: bytes) -> list[Any]:
     if connection.dialect.name != "mysql" or len(content) <= PIECE:
         return [content]
     stored = SealedBytes().process_bind_param(content, connection.dialect) or b""
-    most = most_octets(connection)
+    most = most_octets(connection) - _SPARE
     if len(stored) > most:
         raise InvalidMail(
             f"an attachment has {len(content):,} octets, and this database takes {most:,} at most (max_allowed_packet); "
@@ -80,8 +80,8 @@ def pieces_of(connection: Connection, content: bytes) -> list[Any]:
 
 
 def most_octets(connection: Connection) -> int:
-    """So many octets MySQL or MariaDB takes in one value."""
-    return int(connection.execute(_MOST).scalar_one()) - _SPARE
+    """So many octets MySQL or MariaDB takes at once (max_allowed_packet)."""
+    return int(connection.execute(_MOST).scalar_one())
 
 
 def append(connection: Connection, digest: str, rest: Sequence[Any]) -> None:

@@ -18,6 +18,8 @@ from reference_sender.outbox.sealed import SealedBytes
 
 #: So many rows go into one INSERT; each has about thirty parameters.
 AT_ONCE = 500
+#: So many octets a statement has besides, at most: names and addresses of one mail, and the words of SQL.
+_REST = 64 * 1024
 
 
 def put(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
@@ -61,7 +63,7 @@ def _octets(row: Mapping[str, Any]) -> int:
 def _check_size(connection: Connection, row: Mapping[str, Any]) -> None:
     stored = SealedBytes().process_bind_param(row["raw"], connection.dialect) or b""
     # PyMySQL spells octets in hexadecimal, twice as long.
-    most = (most_octets(connection) - 2 * len(row["parameters"] or "")) // 2
+    most = (most_octets(connection) - _REST - 2 * len(row["parameters"] or "")) // 2
     if len(stored) > most:
         raise InvalidMail(
             f"the mail has {len(row['raw']):,} octets, and this database takes {most:,} at most (max_allowed_packet); "

@@ -71,7 +71,7 @@ def test_a_mail_that_is_larger_than_the_database_takes_is_refused_with_one_sente
 def test_the_largest_mail_that_is_not_refused_goes_in(store: Store) -> None:
     """A driver spells octets with two letters each."""
     (row,) = rows_of(MAIL, key="order-1", now=NOW)
-    row["raw"] = b"x" * 7_864_320
+    row["raw"] = b"x" * 8_355_840
     with store.engine.connect() as connection:
         assert put(connection, [row]) == 1
         connection.rollback()
