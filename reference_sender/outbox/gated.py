@@ -225,6 +225,8 @@ def _of(wanted: Wanted) -> Iterable[Any]:
         yield _row.priority < wanted.below_priority
     if wanted.above_priority is not None:
         yield _row.priority > wanted.above_priority
+    if wanted.tried:
+        yield _row.attempts > 0
     for domain in sorted(wanted.not_to):
         yield ~_to(domain)
 

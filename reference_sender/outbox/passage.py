@@ -31,6 +31,7 @@ class Wanted:
     share: Share
     most: int
     suspects: bool = False  # those that go alone; else those that do not
+    tried: bool = False  # only those that were tried before
     from_priority: int | None = None  # this or higher
     below_priority: int | None = None
     above_priority: int | None = None
@@ -118,7 +119,11 @@ def pass_through(
     if place.has_suspects():
         lost, due = look.with_suspects(wanted, allowed.bulk, suspects)
     else:
-        lost, due = look.lost_and_due(wanted, allowed.bulk)
+        lost, due = [], []
+        if gates.asks_with_tried(shared):
+            lost, due = look.lost_and_due(replace(wanted, tried=True), allowed.bulk)
+        if not (lost or due):
+            lost, due = look.lost_and_due(wanted, allowed.bulk)
     if not (lost or due) and wanted.above_priority is not None and gates.wants_probes(shared):
         # Nobody else is there to ask how the provider is: if patient mail did not either, it would wait for ever.
         lost, due = look.lost_and_due(replace(wanted, above_priority=None), allowed.bulk)

@@ -101,6 +101,15 @@ def wants_probes(shared: Shared) -> bool:
     return shared.breaker.position is not Position.CLOSED
 
 
+def asks_with_tried(shared: Shared) -> bool:
+    """Whether the next probe is a mail that was tried before, if there is one: in every other round.
+
+    Where the first answer about each mail gets lost, mail that was never tried says "bad" however well the provider is,
+    and what is in doubt should get its answer first. Not in every round: a mail that fails for itself would go each time.
+    """
+    return wants_probes(shared) and shared.breaker.trips % 2 == 0
+
+
 def patient_waits(rules: GateRules, shared: Shared, now: datetime) -> bool:
     """Whether patient mail still waits for the provider to be well. Probes it makes only where there is no other mail."""
     if not rules.breaker.on:

@@ -69,6 +69,7 @@ class ShelfPlace:
             and (wanted.from_priority is None or priority >= wanted.from_priority)
             and (wanted.below_priority is None or priority < wanted.below_priority)
             and (wanted.above_priority is None or priority > wanted.above_priority)
+            and (row["attempts"] > 0 or not wanted.tried)
             and domain_of(row["recipient"]) not in wanted.not_to
             and wanted.share.takes(
                 mail_class=row["mail_class"],

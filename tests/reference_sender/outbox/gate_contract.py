@@ -84,6 +84,29 @@ class GateContract:
         assert hear(outbox, YES, 12).breaker.clean
         assert keys(claim(outbox, other, 12)) == ["b", "c"]
 
+    def test_every_other_probe_is_a_mail_that_was_tried_before(self, outbox: Bench) -> None:
+        """Where the first answer about each mail gets lost, one that was never tried would never find the provider well."""
+        put(outbox, "a", "b", "c")
+        again = Decision(state=State.PENDING, reason="no answer", next_attempt_at=at(5))
+        (first,) = claim(outbox, Gate(RULES), limit=1)
+        outbox.store.settle(first, again, now=at(0))
+        hear(outbox, DOWN)
+        hear(outbox, DOWN)
+        (fresh,) = claim(outbox, Gate(RULES), 10)
+        assert fresh.key == "b"
+        outbox.store.settle(fresh, replace(again, next_attempt_at=at(40)), now=at(10))
+        assert hear(outbox, DOWN, 10).breaker.trips == 2
+        assert keys(claim(outbox, Gate(RULES), 30)) == ["a"]
+
+    def test_where_none_was_tried_any_mail_is_a_probe(self, outbox: Bench) -> None:
+        put(outbox, "a")
+        hear(outbox, DOWN)
+        assert hear(outbox, DOWN).breaker.trips == 1
+        assert keys(claim(outbox, Gate(RULES), 10)) == ["a"]
+        hear(outbox, DOWN, 11)
+        put(outbox, "b")
+        assert keys(claim(outbox, Gate(RULES), 31)) == ["b"]
+
     def test_a_probe_that_was_lost_with_its_worker_does_not_keep_it_open(self, outbox: Bench) -> None:
         put(outbox, "a", "b")
         hear(outbox, DOWN)

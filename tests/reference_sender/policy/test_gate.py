@@ -175,6 +175,20 @@ def test_who_was_held_back_knows_when_to_come_again() -> None:
     assert (view.again_at, view.is_full) == (None, False)
 
 
+def test_every_other_round_asks_with_mail_that_was_tried() -> None:
+    asked = []
+    shared = after(NOTHING_KNOWN, DOWN, DOWN)
+    for _ in range(4):
+        asked.append(gate.asks_with_tried(shared))
+        assert shared.breaker.until is not None
+        begun = gate.after_claim(RULES, shared, 1, shared.breaker.until)
+        assert gate.asks_with_tried(begun) is asked[-1]
+        since = (shared.breaker.until - NOW).total_seconds()
+        shared = after(begun, DOWN, at_s=since)
+    assert asked == [False, True, False, True]
+    assert not gate.asks_with_tried(NOTHING_KNOWN)
+
+
 def test_a_probe_that_did_not_come_to_an_attempt_leaves_its_place() -> None:
     probing = gate.after_claim(RULES, after(NOTHING_KNOWN, DOWN, DOWN), 1, NOW + at(10))
     assert allow(probing, at_s=11).most == 0
