@@ -128,8 +128,7 @@ class Transaction(Dialogue):
             return
         recipients = tuple(self._envelope.recipients)
         if not recipients:
-            # RFC 5321, section 3.3: said also when all of them were refused.
-            await self._refuse(_NO_RECIPIENTS)
+            await self._refuse_for_want_of_recipients()
             return
         outcome = await self._pass("data", GO_AHEAD, Detail(recipients=recipients), yes=3)
         if outcome in (Outcome.NO, Outcome.NOISE):
@@ -152,7 +151,11 @@ class Transaction(Dialogue):
         size, last = int(found["size"]), found["last"] is not None
         if (trouble := self._bdat_trouble()) is not None:
             # RFC 3030, section 2: the chunk is read and thrown away before the refusal is said.
-            if await self._swallow(size):
+            if not await self._swallow(size):
+                return
+            if trouble is _NO_RECIPIENTS:
+                await self._refuse_for_want_of_recipients()
+            else:
                 await self._refuse(trouble)
             return
         mail = self._envelope.incoming
@@ -177,6 +180,16 @@ class Transaction(Dialogue):
             await self._refuse(self._too_large(), ends=True)
         elif not said and not mail.spoilt:
             await self._say(chunk_ok)
+
+    async def _refuse_for_want_of_recipients(self) -> None:
+        """RFC 5321, section 3.3: said also when all of them were refused.
+
+        Then that is what became of the mail, and stays: who pipelines has said DATA before he could know.
+        """
+        if self._attempt.answer.startswith(("4", "5")):
+            await self._say(_NO_RECIPIENTS)
+        else:
+            await self._refuse(_NO_RECIPIENTS)
 
     def _bdat_trouble(self) -> bytes | None:
         """Return the refusal of a chunk that has no place here."""

@@ -344,6 +344,52 @@ def test_chunks_are_put_together_as_they_are(body: bytes, sizes: list[int], cuts
     run(story())
 
 
+@pytest.mark.parametrize("behind", [b"DATA\r\n", bdat(b"body\r\n", last=True)], ids=["DATA", "BDAT"])
+@pytest.mark.parametrize("in_one", [True, False], ids=["pipelined", "one by one"])
+@pytest.mark.parametrize("code", [550, 451])
+def test_that_nobody_is_left_is_not_the_answer_about_a_mail_whose_recipients_were_refused(
+    code: int, in_one: bool, behind: bytes
+) -> None:
+    """Who pipelines has said DATA before it heard of the refusal, which is what became of its mail."""
+
+    async def story() -> None:
+        async with house(rule(ReplyWith(code=code), "rcpt")) as home:
+            client = await home.client()
+            await client.reply()
+            await client.ask(b"EHLO c")
+            commands = [b"MAIL FROM:<a@x.example>\r\n", b"RCPT TO:<b@x.example>\r\n", behind]
+            if in_one:
+                await client.say(b"".join(commands))
+                replies = [await client.reply() for _ in commands]
+            else:
+                replies = []
+                for each in commands:
+                    await client.say(each)
+                    replies.append(await client.reply())
+            assert [each[:3] for each in replies] == [b"250", b"%d" % code, b"503"]
+            assert (await client.ask(b"RSET")).startswith(b"250")
+            (attempt,) = await home.closed()
+            assert attempt.answer.startswith(f"{code} ")
+            assert attempt.sent is Sent.COMPLETE
+
+    run(story())
+
+
+def test_that_nobody_was_named_is_the_answer() -> None:
+    async def story() -> None:
+        async with house() as home:
+            client = await home.client()
+            await client.reply()
+            for command in (b"EHLO c", b"MAIL FROM:<a@x.example>"):
+                await client.ask(command)
+            assert (await client.ask(b"DATA")).startswith(b"503")
+            assert [each.answer for each in home.attempts()] == [
+                "503 5.5.1 no valid recipients: say RCPT first"
+            ]
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("before", "code"),
     [
