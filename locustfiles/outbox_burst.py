@@ -122,7 +122,7 @@ class Business(User):
 def drain(environment: Environment, **_: Any) -> None:
     """Let what is in the outbox get through, and time it. The verdict comes after this: listeners end in reverse."""
     provider = getattr(environment, "provider", None)
-    if isinstance(environment.runner, WorkerRunner) or provider is None:
+    if isinstance(environment.runner, WorkerRunner) or provider is None or provider.trouble:
         return
     provider.must_obey = True
     try:

@@ -12,13 +12,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gevent
 from gevent.lock import BoundedSemaphore
 from locust import events
 from locust.env import Environment
+from locust.exception import StopUser
 from locust.runners import LocalRunner, WorkerRunner
 
 #: Promises are entered so many at a time.
@@ -76,6 +77,8 @@ class Provider:
         self._left = given.mails
         self.must_obey = False
         """Whether coming back earlier than told to fails the run, too."""
+        self.trouble = ""
+        """Why the run cannot begin: nothing is sent then."""
         self._kept: list[dict[str, str]] = []
         self._entering = BoundedSemaphore()
 
@@ -91,6 +94,8 @@ class Provider:
     @contextmanager
     def promised(self, ref: str) -> Iterator[Promise]:
         """Promise a mail for the time of a block; in the end it is entered with the state it has got."""
+        if self.trouble:
+            raise StopUser
         promise = Promise(ref, f"{ref}@burst.test")
         try:
             yield promise
@@ -111,8 +116,13 @@ class Provider:
         """Enter the promises that are kept here."""
         with self._entering:
             entries, self._kept = self._kept, []
-            if entries:
+            if not entries:
+                return
+            try:
                 self.ask("POST", "obligations", {"obligations": entries})
+            except OSError:
+                self._kept = entries + self._kept
+                raise
 
     def verdict(self) -> dict[str, Any]:
         """Return promises against ledger, when nothing more will come."""
@@ -183,14 +193,17 @@ def begin(environment: Environment, **_: Any) -> None:
     try:
         environment.provider.begin()  # type: ignore[attr-defined] # set above
     except OSError as problem:
-        log.error("the run cannot begin: %s", problem)
+        environment.provider.trouble = str(problem)  # type: ignore[attr-defined] # set above
+        log.error("the run cannot begin, and nothing is sent: %s", problem)
         gevent.spawn(environment.runner.quit)
 
 
 @events.test_stop.add_listener
 def keep(environment: Environment, **_: Any) -> None:
     """Enter what is left, on whichever machine it was sent."""
-    environment.provider.enter()  # type: ignore[attr-defined] # set above
+    # Whoever cannot be told now is told, or missed, by the verdict.
+    with suppress(OSError):
+        environment.provider.enter()  # type: ignore[attr-defined] # set above
 
 
 @events.quitting.add_listener
@@ -198,6 +211,9 @@ def end(environment: Environment, **_: Any) -> None:
     """Ask for the verdict. It alone decides the exit code: answers that a plan spoils are no failure of the run."""
     provider = getattr(environment, "provider", None)
     if isinstance(environment.runner, WorkerRunner) or provider is None:
+        return
+    if provider.trouble:
+        environment.process_exit_code = 1
         return
     try:
         provider.enter()

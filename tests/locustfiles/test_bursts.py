@@ -122,8 +122,37 @@ def test_nobody_to_ask_fails_the_run(tmp_path: Path) -> None:
         )
 
     assert code == 1
-    assert "the run cannot begin" in said
-    assert "there is no verdict" in said
+    assert "the run cannot begin, and nothing is sent" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("wire", ["http", "smtp"])
+def test_a_plan_that_there_is_not_fails_the_run(tmp_path: Path, wire: str) -> None:
+    """Without its faults a run proves nothing, and a mistyped name must not make it green."""
+    with running() as simulator:
+        code, said, timed = burst(
+            simulator,
+            tmp_path,
+            *(
+                "-f",
+                str(FOLDER / f"{wire}_burst.py"),
+                "-u",
+                "2",
+                "-r",
+                "2",
+                "--mails",
+                "5",
+                "--plan",
+                "nopee",
+            ),
+        )
+
+    assert code == 1, said
+    assert "the run cannot begin, and nothing is sent" in said
+    assert "nopee" in said
+    assert "accepted exactly once" not in said
+    assert "Traceback" not in said
+    assert not timed
 
 
 def test_an_outbox_gets_a_burst_through_and_comes_back_when_it_was_told_to(tmp_path: Path) -> None:
