@@ -88,6 +88,9 @@ def mail_provider(
         marker = request.node.get_closest_marker("mail_provider")
         if marker is not None:
             provider.plan(*marker.args, **marker.kwargs)
+        elif mail_provider_server is None:
+            # A fresh account begins with the plan that the simulator was started with.
+            provider.plan(None)
         request.node.stash[_PROVIDER] = provider
         try:
             yield provider
