@@ -608,9 +608,10 @@ class Obedience(TypedDict):
 class Verdict(TypedDict):
     """Obligations against ledger."""
 
-    valid: Annotated[bool | None, _says("True: every promise was kept. Null: it cannot be said yet.")]
+    valid: Annotated[bool | None, _says("True: every promise was kept. Null: it cannot be said (yet).")]
     obligations: int
     accepted_once: int
+    gone: Annotated[int, _says("Mails that were accepted and are not kept any more.")]
     duplicated: list[Finding]
     lost: list[Finding]
     phantom: list[Finding]
@@ -620,4 +621,5 @@ class Verdict(TypedDict):
     open: list[Finding]
     unsent: list[Finding]
     dropped: list[Finding]
+    forgotten: Annotated[list[Finding], _says("They would be lost, if no mails were gone.")]
     obedience: Obedience

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -368,7 +369,10 @@ _FINDINGS = {
     "open": "still open",
     "unsent": "ended unsent, with a reason",
     "dropped": "accepted, and never delivered by the provider",
+    "forgotten": "not in the ledger, which does not keep all mails any more",
 }
+#: So many findings of each kind are listed.
+_LISTED = 20
 
 
 @cli.command()
@@ -390,11 +394,24 @@ def verdict(
     else:
         word = {True: "valid", False: "invalid", None: "undecided"}[found["valid"]]
         click.echo(f"{word}: {found['accepted_once']} of {found['obligations']} obligations accepted once")
+        if found["gone"]:
+            them = f"{found['gone']:,} mails are" if found["gone"] > 1 else "one mail is"
+            click.echo(
+                f"  {them} not kept any more ([retention]): of promises that they may have kept,"
+                " and of other copies among them, nothing can be said"
+            )
+        listed: Counter[str] = Counter()
         for name, each in findings:
+            listed[name] += 1
+            if listed[name] > _LISTED:
+                continue
             ref = f" ({each['ref']})" if each["ref"] else ""
             copies = f"{each['copies']} of {each['expected']} copies"
             ids = f": {', '.join(each['ids'])}" if each["ids"] else ""
             click.echo(f"  {name}: {each['recipient']}{ref} {_FINDINGS[name]}, {copies}{ids}")
+        for name, count in listed.items():
+            if count > _LISTED:
+                click.echo(f"  {name}: … {count - _LISTED:,} more (--json has all)")
         _say_obedience(found["obedience"])
     context.exit(OK if found["valid"] is True else FAILED)
 

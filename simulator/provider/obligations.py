@@ -93,13 +93,18 @@ class Judgement:
     """Ended without an acceptance, and rightly reported so (refused, expired, suppressed, cancelled)."""
     dropped: list[Finding] = field(default_factory=list)
     """Accepted, but the provider never delivers: no fault of the sender, and nobody else will say it."""
+    gone: int = 0
+    """So many mails that were accepted are not kept any more. Of a promise without enough copies nobody can tell then
+    whether it was kept, and of no mail whether it had another copy."""
+    forgotten: list[Finding] = field(default_factory=list)
+    """They would be lost, if no mails were gone."""
 
     @property
     def valid(self) -> bool | None:
-        """False: something is wrong. None: it cannot be said yet. True: every promise was kept."""
+        """False: something is wrong. None: it cannot be said (yet). True: every promise was kept."""
         if self.duplicated or self.lost or self.phantom or self.misdirected or self.misreported:
             return False
-        if self.open or not self.obligations:
+        if self.open or not self.obligations or self.gone:
             return None
         return True
 
@@ -114,27 +119,37 @@ class Judgement:
             "open",
             "unsent",
             "dropped",
+            "forgotten",
         )
         return {
             "valid": self.valid,
             "obligations": self.obligations,
             "accepted_once": self.accepted_once,
+            "gone": self.gone,
         } | {name: [finding.as_json() for finding in getattr(self, name)] for name in lists}
 
 
 def judge(
-    obligations: Sequence[Obligation], acceptances: Iterable[Acceptance], *, final: bool = False
+    obligations: Sequence[Obligation],
+    acceptances: Iterable[Acceptance],
+    *,
+    final: bool = False,
+    booked: int | None = None,
 ) -> Judgement:
     """Compare promises with the ledger.
 
     `final` says that the calm is over: what is still open then is lost. Without any obligation only copies
     of the same Message-ID to the same recipient can be told, and the result is otherwise undecided.
+    `booked`: so many mails were accepted at least; who keeps fewer of them cannot call the others lost.
     """
     judgement = Judgement(obligations=len(obligations))
     by_recipient: dict[str, list[Acceptance]] = defaultdict(list)
+    kept = 0
     for acceptance in acceptances:
+        kept += booked is not None and acceptance.number <= booked
         for recipient in acceptance.recipients:
             by_recipient[recipient.lower()].append(acceptance)
+    judgement.gone = 0 if booked is None else booked - kept
     promised: dict[str, list[Obligation]] = defaultdict(list)
     for obligation in obligations:
         promised[obligation.recipient.lower()].append(obligation)
@@ -214,7 +229,7 @@ def _judge_obligation(
         judgement.unsent.append(finding)
     elif final or obligation.state is Reported.ACCEPTED:
         # The sender calls it sent and the ledger does not know it: no waiting can mend that.
-        judgement.lost.append(finding)
+        (judgement.forgotten if judgement.gone else judgement.lost).append(finding)
     else:
         judgement.open.append(finding)
 

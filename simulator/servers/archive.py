@@ -112,9 +112,14 @@ class Archive:
 
     async def judge(self, name: str, now: datetime, *, final: bool = False) -> Judgement:
         """Compare an account's promises with its whole ledger."""
+        # Counted before: what is booked meanwhile may not be in the store yet.
+        booked = self._provider.account(name, now).booked
         await self._committer.commit()
-        obligations = list(self._provider.account(name, now).obligations.values())
-        return await asyncio.to_thread(lambda: judge(obligations, self._store.acceptances(name), final=final))
+        account = self._provider.account(name, now)
+        obligations, booked = list(account.obligations.values()), min(booked, account.booked)
+        return await asyncio.to_thread(
+            lambda: judge(obligations, self._store.acceptances(name), final=final, booked=booked)
+        )
 
     async def judge_obedience(self, name: str, now: datetime) -> Obedience:
         """Say whether the senders of an account came back when they were told to."""

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from simulator import __version__
 from simulator.cli import cli, main, run
+from simulator.provider.retention import Retention
 from tests.simulator.running import Running, ask, mail, request, running
 
 GOOD_PLAN = """
@@ -399,6 +400,30 @@ def test_a_misspelt_account_is_trouble(simulator: Running, words: list[str]) -> 
 
     assert done.exit_code == 2
     assert done.stderr.startswith("simulator: there is no account 'defualt'; did you mean 'default'?")
+
+
+def test_a_verdict_lists_some_of_each_kind_and_counts_the_others(simulator: Running) -> None:
+    with simulator.control() as control:
+        control.owe([{"ref": f"order-{each}", "recipient": "ada@example.com"} for each in range(23)])
+    said = invoke("verdict", *url(simulator)).output
+    assert said.count("still open") == 20
+    assert said.endswith("  open: … 3 more (--json has all)\n")
+    assert len(json.loads(invoke("verdict", "--json", *url(simulator)).output)["open"]) == 23
+
+
+def test_a_verdict_says_that_mails_are_not_kept_any_more() -> None:
+    """Of two mails the first is gone, and its promise is not called lost."""
+    with running(retention=Retention(count=1)) as simulator:
+        with simulator.control() as control:
+            for number in (1, 2):
+                control.owe([{"ref": f"order-{number}", "recipient": f"a{number}@example.com"}])
+                ask(simulator, request(mail(to=[f"a{number}@example.com"])))
+        said = invoke("verdict", "--final", *url(simulator))
+    assert said.exit_code == 1
+    assert said.output.startswith(
+        "undecided: 1 of 2 obligations accepted once\n  one mail is not kept any more"
+    )
+    assert "  forgotten: a1@example.com (order-1) not in the ledger" in said.output
 
 
 def test_a_verdict_says_whether_the_sender_obeyed(simulator: Running) -> None:

@@ -30,6 +30,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "mails dropped by the provider",
         "accepted, and never delivered",
     ),
+    "forgotten": (
+        "promise of which nothing is known any more",
+        "promises of which nothing is known any more",
+        "not in the ledger, which does not keep all mails any more",
+    ),
 }
 #: Those of them that make a verdict false.
 WRONG = ("duplicated", "lost", "misdirected", "phantom", "misreported")

@@ -129,7 +129,7 @@ CASES = {
 }
 
 LISTS = (
-    "duplicated", "lost", "phantom", "misdirected", "misreported", "parked", "open", "unsent", "dropped"
+    "duplicated", "lost", "phantom", "misdirected", "misreported", "parked", "open", "unsent", "dropped", "forgotten"
 )  # fmt: skip
 
 
@@ -142,6 +142,29 @@ def test_a_history_gets_its_verdict(case: Case) -> None:
     }
     assert judgement.accepted_once == case.once
     assert judgement.valid is case.valid
+
+
+@pytest.mark.parametrize(
+    ("first", "booked", "gone", "valid"),
+    [(1, None, 0, False), (1, 1, 0, False), (2, 2, 1, None), (2, 1, 1, None), (9, 9, 8, None)],
+)
+def test_where_mails_are_gone_no_promise_is_called_lost(
+    first: int, booked: int | None, gone: int, valid: bool | None
+) -> None:
+    """What came while the judge was looking (a higher number than `booked`) is not counted against those that are gone."""
+    judgement = judge([owed(), owed("o2", ANN)], [took(first)], final=True, booked=booked)
+
+    assert judgement.gone == gone
+    assert [each.ref for each in judgement.lost] == ([] if gone else ["o2"])
+    assert [each.ref for each in judgement.forgotten] == (["o2"] if gone else [])
+    assert judgement.accepted_once == 1
+    assert judgement.valid is valid
+
+
+def test_where_mails_are_gone_nothing_is_called_valid() -> None:
+    """One of them may have been a second copy; a second copy that is there is one all the same."""
+    assert judge([owed()], [took(2)], booked=2).valid is None
+    assert judge([owed()], [took(2), took(3)], booked=3).valid is False
 
 
 def test_a_finding_names_what_explains_it() -> None:
