@@ -167,7 +167,9 @@ def again_at(
 
 
 def after_claim(rules: GateRules, shared: Shared, count: int, now: datetime) -> Shared:
-    """So many have been claimed."""
+    """So many have been claimed. Whoever has no breaker forgets where it stood when there was one."""
+    if not rules.breaker.on and shared.breaker.position is not Position.CLOSED:
+        return replace(shared, breaker=breaking.CLOSED, reason=None)
     return replace(shared, breaker=breaking.taken(shared.breaker, rules.breaker, count, now))
 
 

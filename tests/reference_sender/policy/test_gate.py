@@ -163,6 +163,14 @@ def test_without_a_breaker_trouble_is_nobodys_business_but_a_pause_is() -> None:
     assert gate.matters(rules, NOTHING_KNOWN, classify(asked), asked, NOW)
 
 
+def test_whoever_switches_the_breaker_off_forgets_where_it_stood() -> None:
+    off = replace(RULES, breaker=BreakerRules(failures=0))
+    opened = after(NOTHING_KNOWN, DOWN, DOWN)
+    assert opened.reason is not None
+    assert gate.after_claim(off, opened, 0, NOW) == NOTHING_KNOWN
+    assert gate.after_claim(off, NOTHING_KNOWN, 3, NOW) == NOTHING_KNOWN
+
+
 def test_who_was_held_back_knows_when_to_come_again() -> None:
     view = gate.Gate(RULES)
     shared = after(NOTHING_KNOWN, replace(FAST, retry_after="30"))
