@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import os
 import re
 import signal
 import sys
@@ -26,6 +27,7 @@ from reference_sender.commands.frame import (
 from reference_sender.log import JsonLog
 from reference_sender.option_table import DATABASE, OPTIONS
 from reference_sender.reconciler import Reconciled
+from reference_sender.strangers import known_variables, strangers
 from reference_sender.wiring import Parts, Sender, build, options_from
 
 
@@ -155,7 +157,9 @@ def work(parts: Parts, /, **values: Any) -> None:
     one JSON line for each decision to stderr. Several may work on one outbox. Numbers in [ ] are what holds without the option.
     """
     with sentences():
-        asyncio.run(_work(_built(parts, values)))
+        sender = _built(parts, values)
+        _warn_of_strangers()
+        asyncio.run(_work(sender))
 
 
 @cli.command()
@@ -176,6 +180,11 @@ def _built(parts: Parts, values: Mapping[str, Any]) -> Sender:
         sender = build(options_from(values), replace(parts, log=JsonLog(sys.stderr, parts.clock)))
         sender.store.check()
         return sender
+
+
+def _warn_of_strangers() -> None:
+    for sentence in strangers(os.environ, known_variables(cli, click.get_current_context())):
+        click.echo(f"reference-sender: {sentence}", err=True)
 
 
 def _warn_of_homeless(sender: Sender) -> None:
