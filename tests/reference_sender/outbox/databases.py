@@ -48,7 +48,10 @@ _SERVERS = {
         url=make_url(POSTGRES_URL).set(drivername="postgresql+psycopg"),
         create="CREATE SCHEMA {}",
         drop="DROP SCHEMA {} CASCADE",
-        inside=lambda url, name: url.update_query_dict({"options": f"-csearch_path={name}"}),
+        # Each test's lines have a name of their own: who breaks them breaks nobody else's.
+        inside=lambda url, name: url.update_query_dict(
+            {"options": f"-csearch_path={name}", "application_name": name}
+        ),
     ),
     "mysql": Server(
         name="MariaDB or MySQL",
