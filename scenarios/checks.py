@@ -323,10 +323,36 @@ def parked_without_owner(history: History) -> list[Finding]:
 
 
 def not_quiescent(history: History) -> list[Finding]:
-    """Things still moved when the calm was over."""
+    """Things still moved when the calm was over: the mails that the sender has not settled, or those it tried last."""
     if not history.moving:
         return []
-    return [Finding(kind="not quiescent", recipient="", sentence="things still moved when the calm was over")]
+    still = "things still moved when the calm was over"
+    waiting = {
+        each.recipient: f"the sender says that it is {each.state.value}"
+        for each in history.said
+        if each.state in (Reported.PENDING, Reported.SENDING)
+    }
+    if not waiting and history.attempts:
+        newest = max(history.attempts, key=lambda each: each.opened_at)
+        waiting = dict.fromkeys(newest.recipients, "it was tried last")
+    return [_still_moving(history, recipient, f"{still}: {why}") for recipient, why in waiting.items()] or [
+        Finding(kind="not quiescent", recipient="", sentence=still)
+    ]
+
+
+def _still_moving(history: History, recipient: str, sentence: str) -> Finding:
+    tries = history.tries_for(recipient)
+    told = (
+        f", and the last one of {len(tries)} attempts was told {tries[-1].answer!r}"
+        if tries
+        else ", and nobody tried it"
+    )
+    return Finding(
+        kind="not quiescent",
+        recipient=recipient,
+        sentence=sentence + told,
+        attempts=tuple(each.id for each in tries[-3:]),
+    )
 
 
 def abandoned(history: History, recipient: str) -> list[Finding]:

@@ -52,7 +52,11 @@ class Broken(AssertionError):
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
-        super().__init__("\n".join(f"{each.kind}: {each.recipient}: {each.sentence}" for each in findings))
+        super().__init__(
+            "\n".join(
+                ": ".join(filter(None, (each.kind, each.recipient, each.sentence))) for each in findings
+            )
+        )
 
 
 class Invalid(Exception):

@@ -397,6 +397,36 @@ def test_what_still_moves_after_the_calm_is_not_at_rest() -> None:
     assert only(checks.not_quiescent, good) == ""
 
 
+def test_what_still_moves_is_named() -> None:
+    """By what the sender says of it; where it says nothing, by what it tried last."""
+    attempt = Try(id="att_7", opened_at=BEGIN, recipients=("a",), answer="409 conflict", sent="complete")
+    asked = History(
+        attempts=(attempt,),
+        said=(
+            Said(key="a", recipient="a", state=Reported.SENDING),
+            Said(key="b", recipient="b", state=ACCEPTED),
+            Said(key="c", recipient="c", state=Reported.PENDING),
+        ),
+        moving=True,
+    )
+    assert [(each.recipient, each.sentence, each.attempts) for each in checks.not_quiescent(asked)] == [
+        (
+            "a",
+            "things still moved when the calm was over: the sender says that it is sending,"
+            " and the last one of 1 attempts was told '409 conflict'",
+            ("att_7",),
+        ),
+        (
+            "c",
+            "things still moved when the calm was over: the sender says that it is pending, and nobody tried it",
+            (),
+        ),
+    ]
+    (silent,) = checks.not_quiescent(replace(asked, said=()))
+    assert silent.recipient == "a"
+    assert "it was tried last" in silent.sentence
+
+
 @pytest.mark.parametrize(("pause_s", "kind"), [(0.0, "too often"), (0.8, "too often"), (0.9, ""), (2.0, "")])
 def test_a_loop_without_a_pause_is_seen(pause_s: float, kind: str) -> None:
     """Seven attempts within five seconds are no backoff, however it is drawn."""
