@@ -30,6 +30,8 @@ def strangers(environment: Iterable[str], known: frozenset[str]) -> Iterator[str
     """A sentence for each variable that begins as ours do and is none of them."""
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=1)
-            meant = f"did you mean {near[0]}?" if near else "--help has those that there are"
+            # Without what all have in common, by which each is near to any other.
+            ends = sorted(each.removeprefix(PREFIX) for each in known if each.startswith(PREFIX))
+            near = difflib.get_close_matches(name.removeprefix(PREFIX), ends, n=1)
+            meant = f"did you mean {PREFIX}{near[0]}?" if near else "--help has those that there are"
             yield f"there is no variable {name}, so it does nothing; {meant}"

@@ -342,15 +342,11 @@ def not_quiescent(history: History) -> list[Finding]:
 
 def _still_moving(history: History, recipient: str, sentence: str) -> Finding:
     tries = history.tries_for(recipient)
-    told = (
-        f", and the last one of {len(tries)} attempts was told {tries[-1].answer!r}"
-        if tries
-        else ", and nobody tried it"
-    )
+    tried = f"{len(tries)} attempts were made" if tries else "no attempt was made"
     return Finding(
         kind="not quiescent",
         recipient=recipient,
-        sentence=sentence + told,
+        sentence=f"{sentence}, {tried}",
         attempts=tuple(each.id for each in tries[-3:]),
     )
 

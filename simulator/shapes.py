@@ -621,5 +621,7 @@ class Verdict(TypedDict):
     open: list[Finding]
     unsent: list[Finding]
     dropped: list[Finding]
-    forgotten: Annotated[list[Finding], _says("They would be lost, if no mails were gone.")]
+    forgotten: Annotated[
+        list[Finding], _says("They would be lost, or rightly called unsent, if no mails were gone.")
+    ]
     obedience: Obedience

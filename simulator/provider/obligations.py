@@ -97,7 +97,7 @@ class Judgement:
     """So many mails that were accepted are not kept any more. Of a promise without enough copies nobody can tell then
     whether it was kept, and of no mail whether it had another copy."""
     forgotten: list[Finding] = field(default_factory=list)
-    """They would be lost, if no mails were gone."""
+    """They would be lost, or rightly called unsent, if no mails were gone."""
 
     @property
     def valid(self) -> bool | None:
@@ -226,7 +226,7 @@ def _judge_obligation(
     elif obligation.state in PARKED:
         judgement.parked.append(finding)
     elif obligation.state in ENDED_UNSENT:
-        judgement.unsent.append(finding)
+        (judgement.forgotten if judgement.gone else judgement.unsent).append(finding)
     elif final or obligation.state is Reported.ACCEPTED:
         # The sender calls it sent and the ledger does not know it: no waiting can mend that.
         (judgement.forgotten if judgement.gone else judgement.lost).append(finding)

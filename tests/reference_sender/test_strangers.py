@@ -19,7 +19,8 @@ def known() -> frozenset[str]:
     [
         ("OUTBOX_POLL", "did you mean OUTBOX_POLL_S?"),
         ("OUTBOX_CONCURENCY", "did you mean OUTBOX_CONCURRENCY?"),
-        ("OUTBOX_QQQQQQQQQQQQQQQQQQQQQQQQ", "--help has those that there are"),
+        ("OUTBOX_LEASE", "did you mean OUTBOX_LEASE_S?"),
+        ("OUTBOX_WIRE", "--help has those that there are"),
     ],
 )
 def test_a_misspelt_variable_is_told_with_what_may_be_meant(

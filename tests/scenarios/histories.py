@@ -409,7 +409,10 @@ def not_stop(rng: random.Random, history: History, policy: Policy) -> Spoiled | 
 
 def go_on(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:
     """The calm is over, and something still moves."""
-    return Spoiled(history=replace(history, moving=True), recipient="")
+    newest = max(history.attempts, key=lambda each: each.opened_at, default=None)
+    if newest is None or len(newest.recipients) != 1:
+        return None
+    return Spoiled(history=replace(history, moving=True), recipient=newest.recipients[0])
 
 
 def get_stuck(rng: random.Random, history: History, policy: Policy) -> Spoiled | None:

@@ -164,6 +164,8 @@ def test_where_mails_are_gone_no_promise_is_called_lost(
 def test_where_mails_are_gone_nothing_is_called_valid() -> None:
     """One of them may have been a second copy; a second copy that is there is one all the same."""
     assert judge([owed()], [took(2)], booked=2).valid is None
+    ended = judge([owed(state="expired")], [took(2, ANN, "o2")], booked=2)
+    assert ([each.ref for each in ended.forgotten], ended.unsent) == (["o1"], [])
     assert judge([owed()], [took(2), took(3)], booked=3).valid is False
 
 
